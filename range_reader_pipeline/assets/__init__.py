@@ -1,0 +1,1 @@
+"""The five materialized assets, one file each."""
