@@ -1,0 +1,1 @@
+"""Tests of range_reader_core."""
