@@ -1,0 +1,73 @@
+# What a person types. `make help` lists it. Everything lands in this folder or in HOME_DIR, nothing elsewhere.
+
+PYTHON ?= python3
+OHH ?=
+HOME_DIR ?= $(or $(RANGE_READER_HOME),range_reader_home)
+PRESET ?=
+TRAIN_MINUTES ?=
+PORT ?= 3000
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+# Dagster reads ./dagster.yaml; caches that libraries would put under ~ stay in the clone.
+export DAGSTER_HOME := $(CURDIR)
+export RANGE_READER_HOME := $(HOME_DIR)
+export RANGE_READER_PRESET := $(PRESET)
+export RANGE_READER_TRAIN_MINUTES := $(TRAIN_MINUTES)
+export XDG_CACHE_HOME := $(CURDIR)/.cache
+export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
+export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/.cache/torchinductor
+export TRITON_CACHE_DIR := $(CURDIR)/.cache/triton
+ifneq ($(strip $(OHH)),)
+export RANGE_READER_OHH := $(OHH)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run ui test check fix clean
+
+help: ## list the targets and the knobs
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo "  OHH=<folder>        hand histories to read (default: HOME_DIR/ohh)"
+	@echo "  HOME_DIR=<folder>   where everything made is kept (default: range_reader_home)"
+	@echo "  PRESET=<name>       tiny, cpu, base or reference (default: base with a CUDA GPU, else cpu)"
+	@echo "  TRAIN_MINUTES=<n>   wall-clock budget of the training (default: the preset's own)"
+	@echo "  PORT=<n>            port of the Dagster UI on 127.0.0.1 (default: 3000)"
+
+setup: $(STAMP) ## create .venv and install the pinned dependencies
+
+# Debian's python3 can come without ensurepip; then the system's pip installs into the bare environment.
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "range-reader needs Python 3.11 or newer as '$(PYTHON)'; try: make PYTHON=python3.11 ..." >&2; exit 1; }
+	@echo "setting up .venv (once; a few minutes, most of it PyTorch)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip .venv
+	@if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/python -m pip"; \
+	  elif $(PYTHON) -m pip --python $(BIN)/python --version >/dev/null 2>&1; then pip="$(PYTHON) -m pip --python $(BIN)/python"; \
+	  else echo "'$(PYTHON)' has neither venv nor pip; on Debian: apt install python3-venv" >&2; exit 1; fi; \
+	  $$pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@touch $@
+
+run: $(STAMP) ## materialize all five assets headless and print both tables
+	@$(BIN)/range-reader run
+
+ui: $(STAMP) ## the Dagster UI on 127.0.0.1:PORT, with the sensor watching the folder
+	@exec $(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
+
+test: $(STAMP) ## every test
+	@$(BIN)/pytest -q
+
+check: $(STAMP) ## format, lint, types and the fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -m "not slow and not gpu"
+
+fix: $(STAMP) ## format the code and apply the safe lint fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove .venv, caches and Dagster's records (never HOME_DIR)
+	rm -rf .venv .cache .dagster_home .mypy_cache .ruff_cache .pytest_cache .hypothesis
