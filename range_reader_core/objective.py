@@ -1,0 +1,122 @@
+"""The training objective: which supervised positions a step scores, and their masked cross-entropy.
+
+Legend: ``B`` reads, ``T`` positions, ``K`` positions chosen a read, ``N`` chosen positions, ``C`` = 1326 combos, ``E`` query width.
+The objective is the mean cross-entropy over all supervised positions of a batch, dead combos excluded. Scoring a few random
+positions a read instead of all is an unbiased estimate of the same number, because each stands for the ones left out.
+The loss is fused with the product of queries and combo vectors: one block of logits at a time is turned into its own
+gradient in place, so no float32 (N, C) array exists even once.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from range_reader_core.model import Readout
+
+CPU_ROWS: Final = 256  # 1.3 MB of logits, so that the passes over them stay in the cache
+CUDA_ROWS: Final = 16_384
+
+
+class ChosenPositions(NamedTuple):
+    """Positions a step scores. Weights of a batch add up, in expectation, to its number of supervised positions."""
+
+    positions: torch.Tensor  # (B, K) int64
+    weights: torch.Tensor  # (B, K) float32, 0 where a read has fewer than K supervised positions
+    num_supervised: torch.Tensor  # () int64, supervised positions of the batch
+
+
+class LossSum(NamedTuple):
+    """Summed loss in nats and what it is summed over; divide once."""
+
+    sum_nats: torch.Tensor  # () float32
+    count: torch.Tensor  # () number of supervised positions
+
+
+def choose_positions(is_supervised: torch.Tensor, num_positions: int, generator: torch.Generator) -> ChosenPositions:
+    """Return ``num_positions`` random supervised positions of each read of (B, T), without repeats, and their weights.
+
+    A position is weighted by how many of its read it stands for, so the weighted sum has the sum over all supervised positions
+    as its expectation. A read with fewer than ``num_positions`` is scored at all of them.
+    """
+    device = is_supervised.device
+    keys = torch.rand(is_supervised.shape, generator=generator, device=device) * is_supervised + is_supervised  # 1..2, else 0
+    positions = keys.topk(min(num_positions, is_supervised.shape[1]), dim=1).indices  # (B, K)
+    num_of_read = is_supervised.sum(dim=1, keepdim=True)  # (B, 1)
+    is_real = torch.arange(positions.shape[1], device=device) < num_of_read  # (B, K): topk puts supervised ones first
+    weights = is_real * num_of_read / num_of_read.clamp(min=1, max=num_positions)
+    # A weightless entry repeats the first position: an unsupervised one may have no defined answer.
+    positions = torch.where(is_real, positions, positions[:, :1])
+    return ChosenPositions(positions, weights.float(), num_of_read.sum())
+
+
+def masked_cross_entropy(
+    readout: Readout, targets: torch.Tensor, is_live: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """Return the weighted sum of cross-entropies in nats, a float32 scalar that can be differentiated once.
+
+    Args:
+        readout: queries of ``N`` positions, combo vectors and biases, float32.
+        targets: (N,) int64, the true combos.
+        is_live: (N, C) bool, the combos that may still be the truth.
+        weights: (N,) float32.
+
+    Raises:
+        ValueError: shapes disagree, or on a CPU a weighted target is not live; names the rows. On a GPU a dead target makes
+            the loss infinite, which ``training`` stops at.
+    """
+    num = len(targets)
+    if readout.query.shape[0] != num or is_live.shape != (num, len(readout.combo_bias)) or weights.shape != (num,):
+        msg = (
+            f"masked_cross_entropy: expected {num} queries, masks and weights, got {tuple(readout.query.shape)}, "
+            f"{tuple(is_live.shape)} and {tuple(weights.shape)}"
+        )
+        raise ValueError(msg)
+    if targets.device.type == "cpu":
+        is_target_live = is_live.gather(1, targets.unsqueeze(1)).squeeze(1) | (weights == 0)
+        if not bool(is_target_live.all()):
+            rows = (~is_target_live).nonzero().flatten()[:5].tolist()
+            msg = f"masked_cross_entropy: the true combo is not live at rows {rows} (first five), combos {targets[rows].tolist()}"
+            raise ValueError(msg)
+    loss: torch.Tensor = _FusedCrossEntropy.apply(*readout, targets, is_live, weights)  # type: ignore[no-untyped-call]  # torch stub
+    return loss
+
+
+class _FusedCrossEntropy(torch.autograd.Function):
+    """Computes the gradient along with the loss, block by block of rows; backward only scales it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 - what torch passes
+        query: torch.Tensor,
+        combo_vectors: torch.Tensor,
+        combo_bias: torch.Tensor,
+        targets: torch.Tensor,
+        is_live: torch.Tensor,
+        weights: torch.Tensor,
+    ) -> torch.Tensor:
+        rows = CPU_ROWS if query.device.type == "cpu" else CUDA_ROWS
+        d_query = torch.empty_like(query)
+        d_vectors = torch.zeros_like(combo_vectors)
+        d_bias = torch.zeros_like(combo_bias)
+        total = query.new_zeros((), dtype=torch.float64)
+        for start in range(0, len(query), rows):
+            block = slice(start, start + rows)
+            q, target, weight = query[block], targets[block].unsqueeze(1), weights[block].unsqueeze(1)
+            logits = torch.addmm(combo_bias, q, combo_vectors.T)  # (n, C)
+            logits.masked_fill_(~is_live[block], -torch.inf)
+            log_partition = logits.logsumexp(dim=1, keepdim=True)  # (n, 1)
+            # A weightless row may have a dead target; 0 * inf must not spoil the sum.
+            nats = torch.where(weight == 0, 0.0, log_partition - logits.gather(1, target))
+            total += (nats * weight).sum(dtype=torch.float64)
+            gradient = logits.sub_(log_partition).exp_().mul_(weight)  # from here on the block holds d loss / d logits
+            gradient.scatter_add_(1, target, -weight)
+            torch.mm(gradient, combo_vectors, out=d_query[block])
+            d_vectors.addmm_(gradient.T, q)
+            d_bias += gradient.sum(dim=0)
+        ctx.save_for_backward(d_query, d_vectors, d_bias)
+        return total.float()
+
+    @staticmethod
+    def backward(ctx: Any, d_loss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # noqa: ANN401 - what torch passes
+        d_query, d_vectors, d_bias = ctx.saved_tensors
+        return d_query * d_loss, d_vectors * d_loss, d_bias * d_loss, None, None, None
