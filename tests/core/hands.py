@@ -164,9 +164,20 @@ def heads_up_run_out() -> CanonicalHand:
 def open_fold() -> CanonicalHand:
     """Return a three-handed hand in which seat 0 folds at once; seats 1 and 2 see a checked board. Button seat 0."""
     return build_hand(
-        "blind@1 1; blind@2 2; fold@0; call@1 1; check@2; flop 4c 5d 6s; check@1; check@2; turn 6c; check@1; bet@2 4; fold@1".split(
-            "; "
-        ),
+        [
+            "blind@1 1",
+            "blind@2 2",
+            "fold@0",
+            "call@1 1",
+            "check@2",
+            "flop 4c 5d 6s",
+            "check@1",
+            "check@2",
+            "turn 6c",
+            "check@1",
+            "bet@2 4",
+            "fold@1",
+        ],
         holes=["7h2d", "9c8c", "TdTc"],
         stacks=[200.0, 150.0, 100.0],
         ranking=[2, 1, 0],
