@@ -1,0 +1,146 @@
+"""Pictures for metadata and reports: plain numbers in, PNG bytes out.
+
+Drawn without pyplot, so there is no global state and no window. A picture is an 8-bit palette PNG of less than
+``MAX_BYTES``, because Dagster stores every picture several times in its event log. Each one shows the readers that
+ignore the betting beside ours: a curve without its floor says nothing.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MAX_BYTES: Final = 60_000
+PALETTE_SIZE: Final = 64
+
+INK: Final = "#1f2933"
+GRID: Final = "#e4e7eb"
+OURS: Final = "#1264a3"
+VALIDATION: Final = "#c2410c"
+FLOORS: Final = ("#6b7280", "#9a7b00")  # readers that ignore the betting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One reader's scores over the rows of a table, with 95% intervals."""
+
+    label: str
+    values: Sequence[float]
+    lows: Sequence[float]
+    highs: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """The state of a training at one validation."""
+
+    minutes: float  # wall clock since the training began
+    train_loss_nats: float
+    val_loss_nats: float
+    val_mrr: float
+
+
+def training_curve(points: Sequence[CurvePoint], *, static_loss_nats: float, static_mrr: float) -> bytes:
+    """Draw loss and val mrr over training time beside the static range's scores on the same positions.
+
+    Raises:
+        ValueError: there is no point.
+    """
+    if not points:
+        msg = "training_curve: there was no validation to draw"
+        raise ValueError(msg)
+    figure = _figure(width=8.0, height=3.2)
+    loss_axes, mrr_axes = figure.subplots(1, 2)
+    minutes = [point.minutes for point in points]
+    marker = "o" if len(points) < 3 else ""
+    loss_axes.plot(minutes, [point.train_loss_nats for point in points], color=OURS, marker=marker, alpha=0.55, label="training")
+    loss_axes.plot(minutes, [point.val_loss_nats for point in points], color=VALIDATION, marker=marker, label="validation")
+    _floor_line(loss_axes, static_loss_nats)
+    _dress(loss_axes, title="loss, nats per position", x_label="minutes of training")
+    loss_axes.legend(frameon=False, fontsize=8)
+    mrr_axes.plot(minutes, [point.val_mrr for point in points], color=VALIDATION, marker=marker)
+    best = max(points, key=lambda point: point.val_mrr)
+    mrr_axes.plot([best.minutes], [best.val_mrr], color=VALIDATION, marker="o", linestyle="")
+    _floor_line(mrr_axes, static_mrr)
+    _dress(mrr_axes, title=f"validation mrr, best {best.val_mrr:.4f}", x_label="minutes of training")
+    return _png(figure)
+
+
+def sharpening_curve(labels: Sequence[str], ours: Series, floors: Sequence[Series]) -> bytes:
+    """Draw mrr as the hand goes on, with 95% intervals: the same showdown hands at every point."""
+    figure = _figure(width=6.4, height=3.6)
+    axes = figure.subplots()
+    rows = range(len(labels))
+    for series, color in zip((ours, *floors), (OURS, *FLOORS), strict=False):
+        axes.fill_between(rows, series.lows, series.highs, color=color, alpha=0.18, linewidth=0)
+        axes.plot(rows, series.values, color=color, marker="o", linestyle="-" if series is ours else "--", label=series.label)
+    axes.set_xticks(list(rows), labels)
+    axes.set_ylim(bottom=0)
+    _dress(axes, title="mean reciprocal rank of the true hand (showdown villains)", x_label="read after")
+    axes.legend(frameon=False, fontsize=8)
+    return _png(figure)
+
+
+def stratified_bars(labels: Sequence[str], ours: Series, floors: Sequence[Series]) -> bytes:
+    """Draw mrr by how far the villain got, with 95% intervals."""
+    figure = _figure(width=6.4, height=3.6)
+    axes = figure.subplots()
+    all_series = (ours, *floors)
+    width = 0.8 / len(all_series)
+    for index, (series, color) in enumerate(zip(all_series, (OURS, *FLOORS), strict=False)):
+        left = [row + (index - (len(all_series) - 1) / 2) * width for row in range(len(labels))]
+        below = [value - low for value, low in zip(series.values, series.lows, strict=True)]
+        above = [high - value for value, high in zip(series.values, series.highs, strict=True)]
+        axes.bar(left, series.values, width, yerr=(below, above), color=color, label=series.label, error_kw={"linewidth": 1})
+    axes.set_xticks(range(len(labels)), labels, fontsize=8)
+    axes.set_ylim(top=1.25 * max(high for series in all_series for high in series.highs))  # room for the legend
+    _dress(axes, title="mean reciprocal rank of the true hand, by the villain's last live street", x_label="")
+    axes.legend(frameon=False, fontsize=8)
+    return _png(figure)
+
+
+def _figure(*, width: float, height: float) -> "Figure":
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=100, layout="constrained")
+
+
+def _floor_line(axes: "Axes", value: float) -> None:
+    axes.axhline(value, color=FLOORS[0], linestyle="--", linewidth=1)
+    axes.annotate(
+        "static range",
+        (1.0, value),
+        xycoords=("axes fraction", "data"),
+        xytext=(-4, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+        color=FLOORS[0],
+    )
+
+
+def _dress(axes: "Axes", *, title: str, x_label: str) -> None:
+    axes.set_title(title, loc="left", fontsize=9, color=INK)
+    axes.set_xlabel(x_label, fontsize=8, color=INK)
+    axes.tick_params(labelsize=8, colors=INK)
+    axes.grid(visible=True, axis="y", color=GRID)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _png(figure: "Figure") -> bytes:
+    from PIL import Image
+
+    full, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(full, format="png")
+    Image.open(full).convert("RGB").quantize(PALETTE_SIZE, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    png = small.getvalue()
+    if len(png) >= MAX_BYTES:
+        msg = f"a picture for metadata must stay below {MAX_BYTES} bytes, this one has {len(png)}"
+        raise ValueError(msg)
+    return png

@@ -1,0 +1,67 @@
+"""Claims about the pictures."""
+
+import io
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from PIL import Image
+
+from range_reader_pipeline import plots
+from range_reader_pipeline.plots import CurvePoint, Series
+
+LABELS = ("preflop-fold", "flop-fold", "turn-fold", "river-fold", "showdown", "uncontested", "TOTAL")
+
+
+def _series(label: str, level: float) -> Series:
+    values = [level + 0.001 * row for row in range(len(LABELS))]
+    return Series(label=label, values=values, lows=[0.9 * v for v in values], highs=[1.2 * v for v in values])
+
+
+def _points(num_points: int) -> list[CurvePoint]:
+    return [
+        CurvePoint(
+            minutes=0.1 * i,
+            train_loss_nats=6.6 + math.sin(97.0 * i) / 9,
+            val_loss_nats=6.6 - 0.001 * i,
+            val_mrr=0.02 + 1e-5 * i,
+        )
+        for i in range(num_points)
+    ]
+
+
+PICTURES: dict[str, Callable[[], bytes]] = {
+    "long training": lambda: plots.training_curve(_points(600), static_loss_nats=6.75, static_mrr=0.017),
+    "one validation": lambda: plots.training_curve(_points(1), static_loss_nats=6.75, static_mrr=0.017),
+    "sharpening": lambda: plots.sharpening_curve(LABELS, _series("m", 0.02), [_series("a", 0.006), _series("b", 0.017)]),
+    "strata": lambda: plots.stratified_bars(LABELS, _series("m", 0.02), [_series("a", 0.006), _series("b", 0.017)]),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_a_palette_png_small_enough_for_the_event_log(name: str) -> None:
+    """Prevents pictures that blow up Dagster's database, which stores each of them several times."""
+    png = PICTURES[name]()
+    assert len(png) < plots.MAX_BYTES
+    with Image.open(io.BytesIO(png)) as image:
+        assert (image.format, image.mode) == ("PNG", "P")
+        assert len(set(image.getdata() if not hasattr(image, "get_flattened_data") else image.get_flattened_data())) > 3
+
+
+def test_the_same_numbers_give_the_same_bytes() -> None:
+    """Prevents a report from changing when nothing was measured anew."""
+    assert PICTURES["strata"]() == PICTURES["strata"]()
+
+
+def test_a_training_without_validation_is_an_error() -> None:
+    """Prevents an empty picture that looks like a result."""
+    with pytest.raises(ValueError, match="no validation"):
+        plots.training_curve([], static_loss_nats=6.75, static_mrr=0.017)
+
+
+def test_importing_the_module_loads_no_drawing_library() -> None:
+    """Prevents half a second of matplotlib in every process that only loads the definitions."""
+    code = "import range_reader_pipeline.plots, sys; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
