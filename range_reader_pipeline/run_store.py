@@ -16,7 +16,9 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
+from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.results_log import RunStatus
+from range_reader_pipeline.storage import link_target, point_link, read_json, write_json
 
 WEIGHTS_NAME: Final = "best.safetensors"
 FINISHED_NAME: Final = "finished.json"
@@ -50,17 +52,7 @@ class FinishedRun:
 class RunStore:
     """The runs of one RANGE_READER_HOME."""
 
-    home: Path
-
-    @property
-    def runs_folder(self) -> Path:
-        """Where the runs lie."""
-        return self.home / "runs"
-
-    @property
-    def kept_pointer(self) -> Path:
-        """The symbolic link to the kept run."""
-        return self.home / "checkpoint"
+    paths: HomePaths
 
     @contextmanager
     def locked(self, owner: str) -> Iterator[None]:
@@ -69,14 +61,14 @@ class RunStore:
         Raises:
             TrainingIsRunningError: another process still holds it after ``LOCK_WAIT_S``.
         """
-        self.runs_folder.mkdir(parents=True, exist_ok=True)
-        holder = self.runs_folder / ".training.owner"
-        lock = FileLock(self.runs_folder / ".training.lock")
+        self.paths.runs.mkdir(parents=True, exist_ok=True)
+        holder = self.paths.runs / ".training.owner"
+        lock = FileLock(self.paths.runs / ".training.lock")
         try:
             lock.acquire(timeout=LOCK_WAIT_S)
         except Timeout as error:
             who = holder.read_text(encoding="utf-8") if holder.exists() else "an unknown process"
-            msg = f"a training already runs in {self.home} ({who}); wait for it or stop it, then materialize again"
+            msg = f"a training already runs in {self.paths.root} ({who}); wait for it or stop it, then materialize again"
             raise TrainingIsRunningError(msg) from error
         try:
             holder.write_text(owner, encoding="utf-8")
@@ -99,10 +91,7 @@ class RunStore:
 
     def finish(self, run: FinishedRun) -> None:
         """Record that a run is finished; from here on it is reused and may be kept."""
-        folder = self.runs_folder / run.run_id
-        aside = folder / (FINISHED_NAME + ".tmp")
-        aside.write_text(json.dumps(asdict(run), indent=1) + "\n", encoding="utf-8")
-        aside.replace(folder / FINISHED_NAME)
+        write_json(self.paths.runs / run.run_id / FINISHED_NAME, asdict(run))
 
     def finished(self, folder: Path) -> FinishedRun | None:
         """Return the record of a finished run, None where the run is not finished.
@@ -110,10 +99,10 @@ class RunStore:
         Raises:
             ValueError: the weights are not those that were recorded.
         """
-        record = folder / FINISHED_NAME
-        if not record.exists():
+        record = read_json(folder / FINISHED_NAME)
+        if record is None:
             return None
-        run = FinishedRun(**json.loads(record.read_text(encoding="utf-8")))
+        run = FinishedRun(**record)
         seen = file_sha256(folder / WEIGHTS_NAME)
         if seen != run.weights_sha256:
             msg = (
@@ -129,19 +118,15 @@ class RunStore:
         Raises:
             ValueError: the weights are not those that were recorded.
         """
-        if not self.kept_pointer.exists():
-            return None
-        return self.finished(self.kept_pointer.resolve())
+        folder = link_target(self.paths.checkpoint)
+        return None if folder is None else self.finished(folder)
 
     def keep(self, run: FinishedRun) -> None:
         """Point ``checkpoint`` at a finished run, in one step."""
-        aside = self.kept_pointer.with_name(self.kept_pointer.name + ".tmp")
-        aside.unlink(missing_ok=True)
-        aside.symlink_to(Path(self.runs_folder.name) / run.run_id)
-        aside.replace(self.kept_pointer)
+        point_link(self.paths.checkpoint, self.paths.runs / run.run_id)
 
     def _attempt_folder(self, identity: str, attempt: int) -> Path:
-        return self.runs_folder / (identity if attempt == 1 else f"{identity}.{attempt}")
+        return self.paths.runs / (identity if attempt == 1 else f"{identity}.{attempt}")
 
 
 def training_identity(config: Mapping[str, object], *, data_version: str, code_version: str) -> str:

@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from range_reader_pipeline import run_store
+from range_reader_pipeline.paths import home_paths
 from range_reader_pipeline.results_log import RunStatus
 from range_reader_pipeline.run_store import FinishedRun, RunStore, TrainingIsRunningError, file_sha256, judge, training_identity
 
 
+def _store(home: Path) -> RunStore:
+    return RunStore(home_paths(home=str(home)))
+
+
 def _finished(store: RunStore, run_id: str = "aa", *, val_mrr: float = 0.02, data_version: str = "d1") -> FinishedRun:
-    folder = store.runs_folder / run_id
+    folder = store.paths.runs / run_id
     folder.mkdir(parents=True)
     (folder / run_store.WEIGHTS_NAME).write_bytes(run_id.encode())
     run = FinishedRun(
@@ -48,7 +53,7 @@ def test_identity_changes_with_configuration_data_and_code(config: dict[str, flo
 
 def test_an_unfinished_run_is_resumed_and_a_finished_one_is_reused(tmp_path: Path) -> None:
     """Prevents a killed training from starting over and a finished one from being trained twice."""
-    store = RunStore(tmp_path)
+    store = _store(tmp_path)
     assert store.run_folder("aa", is_retrain=False) == store.run_folder("aa", is_retrain=True) == tmp_path / "runs" / "aa"
     assert store.finished(tmp_path / "runs" / "aa") is None
     run = _finished(store)
@@ -57,7 +62,7 @@ def test_an_unfinished_run_is_resumed_and_a_finished_one_is_reused(tmp_path: Pat
 
 def test_retraining_never_overwrites_a_finished_run(tmp_path: Path) -> None:
     """Prevents `retrain` from destroying the kept checkpoint while the new one may turn out worse."""
-    store = RunStore(tmp_path)
+    store = _store(tmp_path)
     _finished(store, "aa")
     again = store.run_folder("aa", is_retrain=True)
     assert again.name == "aa.2"
@@ -67,7 +72,7 @@ def test_retraining_never_overwrites_a_finished_run(tmp_path: Path) -> None:
 
 def test_kept_pointer_is_replaced_and_survives_a_moved_home(tmp_path: Path) -> None:
     """Prevents an absolute link that dangles once the home is copied to another machine."""
-    store = RunStore(tmp_path / "home")
+    store = _store(tmp_path / "home")
     assert store.kept() is None
     first, second = _finished(store, "aa"), _finished(store, "bb")
     store.keep(first)
@@ -75,12 +80,12 @@ def test_kept_pointer_is_replaced_and_survives_a_moved_home(tmp_path: Path) -> N
     store.keep(second)
     assert store.kept() == second
     (tmp_path / "home").rename(tmp_path / "moved")
-    assert RunStore(tmp_path / "moved").kept() == second
+    assert _store(tmp_path / "moved").kept() == second
 
 
 def test_swapped_weights_are_refused_by_name(tmp_path: Path) -> None:
     """Prevents reports about a file other than the one that was trained and measured."""
-    store = RunStore(tmp_path)
+    store = _store(tmp_path)
     run = _finished(store)
     store.keep(run)
     (tmp_path / "runs" / "aa" / run_store.WEIGHTS_NAME).write_bytes(b"other")
@@ -90,7 +95,7 @@ def test_swapped_weights_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_worse_run_on_the_same_data_is_discarded_and_new_data_is_kept(tmp_path: Path) -> None:
     """Prevents an unlucky training from replacing the better reader, and an old reader from surviving new data."""
-    store = RunStore(tmp_path)
+    store = _store(tmp_path)
     kept = _finished(store, "aa", val_mrr=0.02)
     assert judge(kept, None) is RunStatus.KEEP
     assert judge(dataclasses.replace(kept, val_mrr=0.019), kept) is RunStatus.DISCARD
@@ -99,7 +104,7 @@ def test_a_worse_run_on_the_same_data_is_discarded_and_new_data_is_kept(tmp_path
 
 
 def _hold(home: Path, is_held: Event, may_end: Event) -> None:
-    with RunStore(home).locked("run 1234 of a person"):
+    with _store(home).locked("run 1234 of a person"):
         is_held.set()
         may_end.wait(60)
 
@@ -112,15 +117,15 @@ def test_a_second_training_is_refused_and_told_who_runs(tmp_path: Path, monkeypa
     holder = context.Process(target=_hold, args=(tmp_path, is_held, may_end))
     holder.start()
     assert is_held.wait(60)
-    with pytest.raises(TrainingIsRunningError, match="run 1234 of a person"), RunStore(tmp_path).locked("me"):
+    with pytest.raises(TrainingIsRunningError, match="run 1234 of a person"), _store(tmp_path).locked("me"):
         pass
     may_end.set()
     holder.join()
-    with RunStore(tmp_path).locked("me"):
+    with _store(tmp_path).locked("me"):
         pass
 
 
 def test_an_error_inside_the_lock_passes_through(tmp_path: Path) -> None:
     """Prevents the lock from hiding what the training raised."""
-    with pytest.raises(ZeroDivisionError), RunStore(tmp_path).locked("me"):
+    with pytest.raises(ZeroDivisionError), _store(tmp_path).locked("me"):
         _ = 1 / 0
