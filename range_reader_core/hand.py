@@ -57,7 +57,7 @@ class CanonicalHand:
     """One hand. All per-seat tuples have length ``num_players``.
 
     Raises:
-        ValueError: on construction, when lengths, seats, cards or board shapes are inconsistent.
+        ValueError: on construction, when lengths, seats, cards, label sources or board shapes are inconsistent.
     """
 
     hand_id: str  # "source#game_number", or "source#sha256:..." where the source gave no number
@@ -103,6 +103,10 @@ class CanonicalHand:
         self._check_cards()
 
     def _check_cards(self) -> None:
+        for seat, (pair, label) in enumerate(zip(self.hole_cards, self.label_sources, strict=True)):
+            if (pair is None) is not (label is None) or (pair is not None and pair[0] >= pair[1]):
+                msg = f"hand {self.hand_id}: seat {seat} needs its lower card first and a label source with it, got {pair}, {label}"
+                raise ValueError(msg)
         board: list[int] = []
         last_street = -1
         for event in self.events:

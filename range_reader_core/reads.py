@@ -8,6 +8,7 @@ everything else is a label or describes the hand.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +16,26 @@ import numpy.typing as npt
 from range_reader_core import cards
 from range_reader_core.tokens import VOCABULARY_HASH
 
+_DTYPES: Final = {
+    "tokens": np.uint16,
+    "values": np.float32,
+    "offsets": np.int64,
+    "villain_combo": np.uint16,
+    "villain_seat": np.uint8,
+    "perspective_seat": np.uint8,
+    "num_players": np.uint8,
+    "hand_index": np.int64,
+    "source_index": np.int64,
+    "is_label_shown": np.bool_,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
     """``N`` reads over ``P`` positions in all; reads of one hand may be apart.
 
     Raises:
-        ValueError: on construction, when shapes disagree.
+        ValueError: on construction, when shapes or dtypes are not as below.
     """
 
     tokens: npt.NDArray[np.uint16]  # (P,) vocabulary ids
@@ -48,7 +62,12 @@ class Reads:
         return np.diff(self.offsets)
 
     def __post_init__(self) -> None:
-        """Check shapes."""
+        """Check shapes and dtypes."""
+        for name, dtype in _DTYPES.items():
+            column = getattr(self, name)
+            if column.dtype != dtype or column.ndim != 1:
+                msg = f"reads: expected {name} to be flat {np.dtype(dtype)}, got shape {column.shape} of {column.dtype}"
+                raise ValueError(msg)
         n = len(self.villain_combo)
         per_read = (
             self.villain_seat,
