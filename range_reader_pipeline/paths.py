@@ -1,0 +1,132 @@
+"""RANGE_READER_HOME and what lies under it: the one place that knows where a file of the pipeline is kept.
+
+Two environment variables are read, when they are needed and never at import: ``RANGE_READER_HOME`` (everything that is written
+lies below it) and ``RANGE_READER_OHH`` (the folder of hand histories, only ever read). Paths are absolute, because a run's
+working directory is the server's. Nothing here creates, reads or removes data.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HOME_VARIABLE: Final = "RANGE_READER_HOME"
+OHH_VARIABLE: Final = "RANGE_READER_OHH"
+DEFAULT_HOME: Final = "range_reader_home"
+SPLITS: Final = ("train", "val", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class HomePaths:
+    """Everything below one home folder. Build it with ``home_paths``."""
+
+    root: Path  # RANGE_READER_HOME, absolute
+    ohh: Path  # the folder of hand histories, absolute; under the root unless told otherwise
+
+    @property
+    def catalogue(self) -> Path:
+        """Folder of what is known about the input files."""
+        return self.root / "catalogue"
+
+    @property
+    def ohh_files(self) -> Path:
+        """The catalogue of input files: one row a file."""
+        return self.catalogue / "ohh_files.parquet"
+
+    @property
+    def catalogue_manifest(self) -> Path:
+        """What the catalogue was made from."""
+        return self.catalogue / "manifest.json"
+
+    @property
+    def rejects(self) -> Path:
+        """Every hand that was refused, with its reason."""
+        return self.catalogue / "rejects.parquet"
+
+    @property
+    def hash_memo(self) -> Path:
+        """Content hashes by name, size and times, so that unchanged files are not read again."""
+        return self.catalogue / "hash_memo.json"
+
+    @property
+    def reads_cache(self) -> Path:
+        """Encoded reads of single files, by content."""
+        return self.root / "cache" / "reads"
+
+    @property
+    def scratch(self) -> Path:
+        """Spill files of a running shuffle; empty between runs."""
+        return self.root / "cache" / "scratch"
+
+    @property
+    def data(self) -> Path:
+        """Link to the published shards."""
+        return self.root / "data"
+
+    @property
+    def data_manifest(self) -> Path:
+        """What the published shards were made from."""
+        return self.data / "manifest.json"
+
+    @property
+    def data_versions(self) -> Path:
+        """The folders of shards, one a version, that ``data`` may point to."""
+        return self.root / "data_versions"
+
+    @property
+    def ingest_lock(self) -> Path:
+        """Held by the one run that encodes and publishes."""
+        return self.root / "cache" / "ingest.lock"
+
+    @property
+    def runs(self) -> Path:
+        """Training runs, one folder an identity."""
+        return self.root / "runs"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Link to the folder of the kept checkpoint."""
+        return self.root / "checkpoint"
+
+    @property
+    def reports(self) -> Path:
+        """Folder of evaluation reports."""
+        return self.root / "reports"
+
+    @property
+    def results(self) -> Path:
+        """The experiment log, append-only."""
+        return self.root / "results.tsv"
+
+    def create(self) -> None:
+        """Create the home and its default input folder. A folder of somebody else's is never created."""
+        folders = [self.catalogue, self.reads_cache, self.data_versions, self.runs, self.reports]
+        if self.is_default_ohh:
+            folders.append(self.ohh)
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def is_default_ohh(self) -> bool:
+        """Whether hand histories are looked for in the home itself."""
+        return self.ohh == self.root / "ohh"
+
+
+def home_paths(*, home: str | None = None, ohh: str | None = None, environment: Mapping[str, str] | None = None) -> HomePaths:
+    """Return the paths of a home: an argument wins over the environment, which wins over the defaults.
+
+    Args:
+        home: the home folder, ``./range_reader_home`` by default.
+        ohh: the folder of hand histories, ``<home>/ohh`` by default.
+        environment: what to look variables up in, the process's own by default. Empty values count as unset.
+    """
+    variables = os.environ if environment is None else environment
+    root = _absolute(home or variables.get(HOME_VARIABLE) or DEFAULT_HOME)
+    folder = ohh or variables.get(OHH_VARIABLE)
+    return HomePaths(root=root, ohh=_absolute(folder) if folder else root / "ohh")
+
+
+def _absolute(folder: str) -> Path:
+    # Not resolve(): a home that is itself a link keeps the name its owner gave it.
+    return Path(os.path.abspath(Path(folder).expanduser()))  # noqa: PTH100 - Path.absolute keeps "..", which breaks comparisons

@@ -1,0 +1,119 @@
+"""An input file as a stream of plain bytes, whatever it is compressed with, hashed as it is read.
+
+Decompression is bounded: fixed buffers, zstd's default limit on its window, and a limit on how much a file may blow up, since
+a few kilobytes can hold terabytes of zeros. A compressed file that is damaged, cut off or a bomb simply ends where it breaks, with
+everything before it delivered, and says so in ``problem``; a reader in between need not know. (Arrow decompresses, because
+python-zstandard's reader takes a cut-off frame for the end.) What the bytes mean is the parser's business.
+"""
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+CONTENT_SUFFIXES: Final = (".ohh", ".jsonl", ".ndjson", ".json")
+_CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
+BUFFER_BYTES: Final = 1 << 20
+STEP_BYTES: Final = 1 << 15  # decompressed at a time; what is lost where a stream breaks
+FREE_BYTES: Final = 1 << 28  # decompressed bytes below which no ratio is too high
+MAX_RATIO: Final = 300  # decompressed to compressed; the most seen on real hands is 31 (zstd -19), zeros reach 1000 and more
+
+
+class HashingReader(io.RawIOBase):
+    """A raw file that hashes the bytes it hands out, so that what was parsed and what was hashed are the same."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self._file = path.open("rb", buffering=0)
+        self._hash = hashlib.sha256()
+        self.num_bytes = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # RawIOBase types a WriteableBuffer
+        """Fill the buffer and hash what went in."""
+        count = self._file.readinto(buffer)
+        if count:
+            self._hash.update(memoryview(buffer)[:count])
+            self.num_bytes += count
+        return count or 0
+
+    def sha256_to_end(self) -> str:
+        """Read what is left and return the hash of the whole file."""
+        block = memoryview(bytearray(BUFFER_BYTES))
+        while self.readinto(block):
+            pass
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+class PlainStream(io.BufferedReader):
+    """The decompressed bytes of a file; buffered, so that a parser may read lines or blocks."""
+
+    def __init__(self, source: HashingReader, name: str, *, max_ratio: float = MAX_RATIO) -> None:
+        """Read ``source``, which is compressed as the suffix of ``name`` says.
+
+        Args:
+            source: the file as it lies on disk.
+            name: its name.
+            max_ratio: most decompressed bytes per compressed byte, once past ``FREE_BYTES``.
+        """
+        codec = next((codec for suffix, codec in _CODECS.items() if name.lower().endswith(suffix)), None)
+        self._decompressed = None if codec is None else _Decompressed(source, codec, max_ratio)
+        super().__init__(source if self._decompressed is None else self._decompressed, BUFFER_BYTES)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the stream ended early, None while it did not."""
+        return None if self._decompressed is None else self._decompressed.problem
+
+
+class _Decompressed(io.RawIOBase):
+    """Counts what a decompressor delivers, and ends where it fails."""
+
+    def __init__(self, source: HashingReader, codec: str, max_ratio: float) -> None:
+        self.problem: str | None = None
+        self._source = source
+        self._inner = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), codec)
+        self._max_ratio = max_ratio
+        self._num_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # RawIOBase types a WriteableBuffer
+        if self.problem is not None:
+            return 0
+        try:
+            data = self._inner.read(min(len(buffer), STEP_BYTES))
+        except OSError as error:
+            if error.errno is not None:  # the disk's own error, not the decompressor's
+                raise
+            self.problem = f"the compressed stream breaks off or is damaged after about {self._num_bytes} bytes ({error})"
+            return 0
+        self._num_bytes += len(data)
+        if self._num_bytes > FREE_BYTES and self._num_bytes > self._max_ratio * self._source.num_bytes:
+            self.problem = f"{self._source.num_bytes} compressed bytes hold {self._num_bytes} and more: over {self._max_ratio} to 1"
+            return 0
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def content_suffix(name: str) -> str | None:
+    """Return which of ``CONTENT_SUFFIXES`` a file name ends in, below any compression suffix; None for another kind of file."""
+    stem = name.lower()
+    for suffix in _CODECS:
+        stem = stem.removesuffix(suffix)
+    return next((suffix for suffix in CONTENT_SUFFIXES if stem.endswith(suffix)), None)
