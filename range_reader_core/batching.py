@@ -132,9 +132,7 @@ def batches_per_epoch(num_reads: int, batch_size: int) -> int:
     return -(-num_reads // batch_size)
 
 
-def epoch_batches(
-    lengths: npt.NDArray[np.int64], *, batch_size: int, seed: int, epoch: int
-) -> list[npt.NDArray[np.int64]]:
+def epoch_batches(lengths: npt.NDArray[np.int64], *, batch_size: int, seed: int, epoch: int) -> list[npt.NDArray[np.int64]]:
     """Return the batches of one epoch as arrays of read numbers: every read once, alike in length within a batch.
 
     Reads are shuffled, then sorted by length within runs of ``BUCKET_BATCHES`` batches, then the batches are shuffled, so short

@@ -34,6 +34,7 @@ class Attention(nn.Module):
     """Causal self-attention. Queries and keys are normalised per head, which bounds the scores without a learned scale."""
 
     def __init__(self, width: int, num_heads: int, *, is_rotary: bool) -> None:
+        """Leave the weights unset; ``init_weights`` sets them."""
         super().__init__()
         self.num_heads = num_heads
         self.is_rotary = is_rotary
@@ -65,19 +66,22 @@ class Attention(nn.Module):
         return functional.linear(mixed.transpose(1, 2).flatten(2), self.out)  # (B, H, Q, E) -> (B, Q, D)
 
     def _heads(self, x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, T, D) -> (B, H, T, E)
+        return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)  # (B, T, D) -> (B, H, T, E)
 
 
 def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_visible_key: torch.Tensor) -> torch.Tensor:
     """Return attention (B, H, Q, E) written out. On a CPU its backward is much faster than the library's at T < 100."""
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)  # (B, H, Q, T)
-    return scores.masked_fill(~is_visible_key, -torch.inf).softmax(dim=-1) @ v
+    weights = scores.masked_fill(~is_visible_key, -torch.inf).softmax(dim=-1)
+    mixed: torch.Tensor = weights @ v
+    return mixed
 
 
 class FeedForward(nn.Module):
     """The ReLU^2 MLP."""
 
     def __init__(self, width: int, hidden_width: int) -> None:
+        """Leave the weights unset; ``init_weights`` sets them."""
         super().__init__()
         self.expand = nn.Parameter(torch.empty(hidden_width, width))
         self.out = nn.Parameter(torch.empty(width, hidden_width))
@@ -91,6 +95,7 @@ class Block(nn.Module):
     """One decoder block: attention and MLP, each added to the stream after dropout."""
 
     def __init__(self, width: int, num_heads: int, mlp_ratio: int, dropout: float, *, is_rotary: bool) -> None:
+        """Leave the weights unset; ``init_weights`` sets them."""
         super().__init__()
         self.attention = Attention(width, num_heads, is_rotary=is_rotary)
         self.mlp = FeedForward(width, mlp_ratio * width)

@@ -56,6 +56,7 @@ class RangeReaderEmbedding(nn.Module):
     """Tokens and chip amounts -> vectors. At width ``D`` it holds ``211 D + 104 D`` numbers."""
 
     def __init__(self, width: int) -> None:
+        """Leave the weights unset; ``init_weights`` sets them."""
         super().__init__()
         self.action = nn.Parameter(torch.empty(NUM_ACTION_ROWS, width))
         self.seat = nn.Parameter(torch.empty(NUM_SEAT_ROWS, width))

@@ -72,6 +72,7 @@ class FlatHead(nn.Module):
     """A plain linear layer: one free vector and one bias a combo."""
 
     def __init__(self, width: int) -> None:
+        """Leave the weights unset; ``init_weights`` sets them."""
         super().__init__()
         self.weight = nn.Parameter(torch.empty(cards.NUM_COMBOS, width))
         self.bias = nn.Parameter(torch.empty(cards.NUM_COMBOS))
@@ -80,11 +81,16 @@ class FlatHead(nn.Module):
         """Return the readout of hidden vectors (N, D) float32."""
         return Readout(hidden, self.weight, self.bias)
 
+    def start_at(self, combo_logp: torch.Tensor) -> None:
+        """Start the bias at log-probabilities (C,), such as those of a static range."""
+        self.bias.data.copy_(combo_logp)
+
 
 class ComposedHead(nn.Module):
     """Combo vectors as sums over cards, ranks, shape and class, so that every label teaches every combo that shares a part."""
 
     def __init__(self, width: int) -> None:
+        """Leave the weights unset; ``init_weights`` sets them."""
         super().__init__()
         self.to_query = nn.Parameter(torch.empty(QUERY_WIDTH, width))
         self.card = nn.Parameter(torch.empty(cards.NUM_CARDS, QUERY_WIDTH))
@@ -107,6 +113,10 @@ class ComposedHead(nn.Module):
         vectors = vectors + functional.embedding(self.shape_of_combo, self.shape)
         vectors = vectors + functional.embedding(self.class_of_combo, self.combo_class)
         return Readout(functional.linear(hidden, self.to_query), vectors, self.class_bias[self.class_of_combo])
+
+    def start_at(self, combo_logp: torch.Tensor) -> None:
+        """Start the bias at log-probabilities (C,) that are equal within each class, such as those of a static range."""
+        self.class_bias.data[self.class_of_combo] = combo_logp.to(self.class_bias.dtype)
 
 
 class RangeReaderModel(nn.Module):
@@ -131,7 +141,7 @@ class RangeReaderModel(nn.Module):
             ValueError: a wrong shape or dtype, or a stream longer than ``max_positions``.
         """
         hidden = self.hidden(tokens, values)  # (B, T, D)
-        return self.logits(hidden.flatten(0, 1)).unflatten(0, tokens.shape)
+        return self.logits(hidden.flatten(0, 1)).view(*tokens.shape, -1)
 
     def hidden(self, tokens: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """Return normalised hidden vectors (B, T, D); arguments and errors as ``forward``."""

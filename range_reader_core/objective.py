@@ -25,13 +25,6 @@ class ChosenPositions(NamedTuple):
     num_supervised: torch.Tensor  # () int64, supervised positions of the batch
 
 
-class LossSum(NamedTuple):
-    """Summed loss in nats and what it is summed over; divide once."""
-
-    sum_nats: torch.Tensor  # () float32
-    count: torch.Tensor  # () number of supervised positions
-
-
 def choose_positions(is_supervised: torch.Tensor, num_positions: int, generator: torch.Generator) -> ChosenPositions:
     """Return ``num_positions`` random supervised positions of each read of (B, T), without repeats, and their weights.
 
@@ -49,9 +42,7 @@ def choose_positions(is_supervised: torch.Tensor, num_positions: int, generator:
     return ChosenPositions(positions, weights.float(), num_of_read.sum())
 
 
-def masked_cross_entropy(
-    readout: Readout, targets: torch.Tensor, is_live: torch.Tensor, weights: torch.Tensor
-) -> torch.Tensor:
+def masked_cross_entropy(readout: Readout, targets: torch.Tensor, is_live: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return the weighted sum of cross-entropies in nats, a float32 scalar that can be differentiated once.
 
     Args:
@@ -86,7 +77,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401 - what torch passes
+        ctx: Any,
         query: torch.Tensor,
         combo_vectors: torch.Tensor,
         combo_bias: torch.Tensor,
@@ -117,6 +108,6 @@ class _FusedCrossEntropy(torch.autograd.Function):
         return total.float()
 
     @staticmethod
-    def backward(ctx: Any, d_loss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # noqa: ANN401 - what torch passes
+    def backward(ctx: Any, d_loss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         d_query, d_vectors, d_bias = ctx.saved_tensors
         return d_query * d_loss, d_vectors * d_loss, d_bias * d_loss, None, None, None

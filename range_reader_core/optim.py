@@ -10,9 +10,7 @@ import torch
 from torch import nn
 
 
-def adamw(
-    model: nn.Module, *, learning_rate: float, betas: tuple[float, float], weight_decay: float
-) -> torch.optim.AdamW:
+def adamw(model: nn.Module, *, learning_rate: float, betas: tuple[float, float], weight_decay: float) -> torch.optim.AdamW:
     """Return fused AdamW over all parameters; those of fewer than two dimensions are not decayed."""
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     others = [p for p in model.parameters() if p.ndim < 2]
@@ -46,9 +44,16 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) ->
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
     """Move the exponential moving average one step towards the model: ``average = decay * average + (1 - decay) * model``."""
-    torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 1.0 - decay)  # noqa: SLF001 - no public name
+    torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 1.0 - decay)
 
 
 def gradient_norm(model: nn.Module) -> torch.Tensor:
     """Return the Euclidean norm of all gradients, a scalar; it is finite exactly when every gradient is."""
     return nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+
+
+@torch.no_grad()
+def clip_gradients(model: nn.Module, norm: float, max_norm: float) -> None:
+    """Scale all gradients such that their known norm is at most ``max_norm``."""
+    if norm > max_norm:
+        torch._foreach_mul_([p.grad for p in model.parameters() if p.grad is not None], max_norm / norm)

@@ -1,0 +1,293 @@
+"""The training loop: a budget of steps, validations of the weight average, best and last, resume.
+
+The budget is wall-clock seconds, everything included and counted across resumptions, or a number of steps. A run in steps that
+was stopped and resumed equals an undisturbed one, bit for bit on a CPU. ``best.safetensors`` and ``last/`` are each replaced
+by one rename, so a kill at any moment leaves both usable. A step itself lies in ``learner``, presets in ``presets``.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from range_reader_core.batching import DeviceReads
+from range_reader_core.checkpoint import BEST_NAME, CheckpointSidecar, read_sidecar, save_checkpoint
+from range_reader_core.learner import Learner, StepLoss
+from range_reader_core.masks import is_live_combo_at, is_supervised
+from range_reader_core.metrics import MetricSums, score_positions
+from range_reader_core.model import RangeReaderModel
+from range_reader_core.optim import learning_rate_factor
+from range_reader_core.reads import Reads
+from range_reader_core.train_config import TrainConfig
+from range_reader_core.train_events import CompileFailed, Evaluated, Progress, Resumed, Started, TrainEvent
+from range_reader_core.train_state import Standing, load_state, save_state
+
+LOG_NAME: Final = "train_log.jsonl"
+EVALUATION_BATCH: Final = 256
+"""Val reads scored at once: about 6000 positions, 30 MB of logits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainResult:
+    """What a finished training has to show. The weights lie in ``checkpoint`` with their sidecar beside them."""
+
+    checkpoint: Path
+    best: Evaluated  # the validation whose weights were kept
+    history: tuple[Evaluated, ...]  # every validation
+    num_steps: int
+    num_reads_seen: int  # reads in those steps, repeats counted
+    seconds: float  # of the budget, over all resumptions
+    was_resumed: bool
+    is_compiled: bool
+    precision: str  # "float32" | "bfloat16"
+
+
+def train(
+    config: TrainConfig,
+    train_reads: Reads,
+    val_reads: Reads,
+    run_folder: Path,
+    *,
+    device: torch.device,
+    identity: str,
+    on_event: Callable[[TrainEvent], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+    data_manifest_hash: str = "",
+    git_commit: str = "",
+) -> TrainResult:
+    """Train a reader to the end of its budget and return what came of it; continues from ``run_folder`` where it can.
+
+    Args:
+        config: how to train.
+        train_reads: what to learn from.
+        val_reads: what chooses the checkpoint.
+        run_folder: receives ``best.safetensors``, ``best.json``, ``last/`` and ``train_log.jsonl``.
+        device: where to train.
+        identity: hash of configuration and data; a folder that holds another run is refused.
+        on_event: called at every event, between steps; what it raises stops the run with its state saved.
+        clock: seconds, monotonic.
+        data_manifest_hash: of the shards the reads come from, for the sidecar.
+        git_commit: of the running code, for the sidecar.
+
+    Raises:
+        ValueError: there is nothing to train on or to validate with, or the folder holds another run.
+        FloatingPointError: loss or gradient was not finite at a step, which is named; no update was made with it.
+        OSError: the folder cannot be written.
+    """
+    started_at = clock()
+    learner = Learner(config, train_reads, device)
+    val = DeviceReads.from_reads(val_reads.take(np.arange(min(config.eval_reads, val_reads.num_reads))), device)
+    run_folder.mkdir(parents=True, exist_ok=True)
+    saved = load_state(run_folder, identity, learner.model, learner.average, learner.optimizer)
+    sidecar = CheckpointSidecar(
+        model=config.model,
+        identity=identity,
+        data_manifest_hash=data_manifest_hash,
+        git_commit=git_commit,
+        train_config=asdict(config),
+    )
+    run = _Run(config, learner, val, run_folder, saved or Standing(identity=identity), sidecar, on_event, clock, started_at)
+    try:
+        run.advance(was_resumed=saved is not None)
+    except BaseException:
+        # An update cut short by a signal is no state of the run; what was saved before it is.
+        if not learner.is_updating:
+            run.save()
+        raise
+    return run.result(was_resumed=saved is not None)
+
+
+def validate(model: RangeReaderModel, reads: DeviceReads, precision: torch.dtype = torch.float32) -> MetricSums:
+    """Return the metrics of a model over all supervised positions of the reads, one forward each."""
+    sums = MetricSums()
+    order = np.argsort(reads.lengths, kind="stable")
+    with torch.inference_mode():
+        for start in range(0, len(order), EVALUATION_BATCH):
+            batch = reads.batch(order[start : start + EVALUATION_BATCH])
+            rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)  # (N,) each
+            x = model.embed(batch.tokens, batch.values)
+            with torch.autocast(x.device.type, precision, enabled=precision != torch.float32):
+                hidden = model.trunk(x)[rows, positions]  # (B, T, D) -> (N, D)
+            is_live = is_live_combo_at(batch.tokens, rows, positions)  # (N, C)
+            sums.add(score_positions(model.logits(hidden), batch.targets[rows], is_live))
+    return sums
+
+
+class _Interval:
+    """Steps since the last report."""
+
+    def __init__(self, now: float) -> None:
+        self.since = now  # moved forward by time that is not spent on steps
+        self.sum_nats = self.num_positions = 0.0
+        self.num_reads = 0
+
+    def add(self, loss: StepLoss) -> None:
+        self.sum_nats += loss.sum_nats
+        self.num_positions += loss.num_positions
+        self.num_reads += loss.num_reads
+
+
+class _Run:
+    """One training in one process."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        learner: Learner,
+        val: DeviceReads,
+        run_folder: Path,
+        standing: Standing,
+        sidecar: CheckpointSidecar,
+        on_event: Callable[[TrainEvent], None],
+        clock: Callable[[], float],
+        started_at: float,
+    ) -> None:
+        self.config, self.learner, self.val, self.run_folder = config, learner, val, run_folder
+        self.standing, self.sidecar, self.on_event, self.clock = standing, sidecar, on_event, clock
+        self.started_at = self.saved_at = started_at
+        self.elapsed_before_s = standing.elapsed_s
+        self.best = self._best_on_disk()
+
+    def advance(self, *, was_resumed: bool) -> None:
+        """Train to the end of the budget."""
+        standing, config = self.standing, self.config
+        if was_resumed:
+            self._tell(Resumed(step=standing.step, elapsed_s=self.elapsed_s()))
+        if standing.is_finished:
+            return
+        self._set_up()
+        interval = _Interval(self.clock())
+        while (progress := self.progress()) < 1.0 or not standing.step:
+            factor = learning_rate_factor(progress, warmup=config.warmup_fraction, final=config.final_fraction)
+            loss = self.learner.step(standing.step, config.learning_rate * factor)
+            standing.count(loss)
+            interval.add(loss)
+            if self.clock() - interval.since >= config.report_every_s:
+                self._report(interval, config.learning_rate * factor)
+                interval = _Interval(self.clock())
+            paused_at = self.clock()
+            if int(self.progress() * config.num_evaluations) > standing.num_evaluations:
+                self._evaluate()
+            elif paused_at - self.saved_at >= config.save_every_s:
+                self.save()
+            interval.since += self.clock() - paused_at
+        if not standing.history or standing.history[-1].step != standing.step:
+            self._evaluate()
+        standing.is_finished = True
+        self.save()
+
+    def elapsed_s(self) -> float:
+        """Return the seconds of the budget spent, over all resumptions."""
+        return self.elapsed_before_s + self.clock() - self.started_at
+
+    def progress(self) -> float:
+        """Return the spent fraction of the budget. Set-up is no progress, and room is kept for the last validation."""
+        if self.config.max_steps is not None:
+            return self.standing.step / self.config.max_steps
+        left = self.config.budget_seconds - self.standing.setup_s - self.standing.evaluation_s
+        spent = self.elapsed_s() - self.standing.setup_s
+        return 1.0 if left <= 0.0 else max(spent, 0.0) / left
+
+    def save(self) -> None:
+        """Save what resuming needs."""
+        self.standing.elapsed_s = self.elapsed_s()
+        save_state(self.run_folder, self.standing, self.learner.model, self.learner.average, self.learner.optimizer)
+        self.saved_at = self.clock()
+
+    def result(self, *, was_resumed: bool) -> TrainResult:
+        """Return what a finished run has to show."""
+        assert self.best is not None  # a run ends with a validation, and the first one is the best so far
+        return TrainResult(
+            checkpoint=self.run_folder / BEST_NAME,
+            best=self.best,
+            history=tuple(self.standing.history),
+            num_steps=self.standing.step,
+            num_reads_seen=self.standing.num_reads_seen,
+            seconds=self.standing.elapsed_s,
+            was_resumed=was_resumed,
+            is_compiled=self.learner.is_compiled,
+            precision=_name(self.learner.precision),
+        )
+
+    def _set_up(self) -> None:
+        if self.config.is_compiled and (reason := self.learner.compile()) is not None:
+            self._tell(CompileFailed(reason=reason))
+        setup_s = self.clock() - self.started_at
+        self.standing.setup_s += setup_s
+        self._tell(
+            Started(
+                device=str(self.learner.device),
+                precision=_name(self.learner.precision),
+                is_compiled=self.learner.is_compiled,
+                num_parameters=self.learner.model.num_parameters(),
+                num_train_reads=self.learner.reads.num_reads,
+                num_val_reads=self.val.num_reads,
+                setup_s=setup_s,
+            )
+        )
+
+    def _report(self, interval: _Interval, learning_rate: float) -> None:
+        self._tell(
+            Progress(
+                step=self.standing.step,
+                elapsed_s=self.elapsed_s(),
+                budget_s=self.config.budget_seconds,
+                reads_per_s=interval.num_reads / max(self.clock() - interval.since, 1e-9),
+                loss_nats=interval.sum_nats / interval.num_positions,
+                learning_rate=learning_rate,
+            )
+        )
+
+    def _evaluate(self) -> None:
+        """Score the weight average, keep it if it is the best, save, tell."""
+        paused_at, standing = self.clock(), self.standing
+        sums = validate(self.learner.average, self.val, self.learner.precision)
+        means = sums.means()
+        # A tie replaces: a resumed run that repeats the validation behind best.safetensors ends up where it was.
+        is_best = self.best is None or means["mrr"] >= self.best.val_mrr
+        standing.num_evaluations = int(self.progress() * self.config.num_evaluations)
+        standing.evaluation_s = self.clock() - paused_at
+        event = Evaluated(
+            step=standing.step,
+            elapsed_s=self.elapsed_s(),
+            train_loss_nats=standing.interval_nats / standing.interval_positions,
+            val_loss_nats=means["loss_nats"],
+            val_mrr=means["mrr"],
+            val_mean_rank=means["mean_rank"],
+            num_positions=sums.count,
+            is_best=is_best,
+        )
+        if is_best:
+            save_checkpoint(self.run_folder / BEST_NAME, self.learner.average, self.sidecar.scored(event, means))
+            self.best = event
+        standing.record(event)
+        self.save()
+        self._tell(event)
+
+    def _best_on_disk(self) -> Evaluated | None:
+        """Return the validation behind ``best.safetensors``: after a kill it may be newer than ``last/``."""
+        path = self.run_folder / BEST_NAME
+        if not path.exists():
+            return None
+        sidecar = read_sidecar(path)
+        if sidecar.identity != self.standing.identity or sidecar.validation is None:
+            msg = (
+                f"{self.run_folder} holds the checkpoint of run {sidecar.identity!r}, asked to train {self.standing.identity!r}; "
+                "choose another folder or delete this one"
+            )
+            raise ValueError(msg)
+        return sidecar.validation
+
+    def _tell(self, event: TrainEvent) -> None:
+        with (self.run_folder / LOG_NAME).open("a", encoding="utf-8") as log:
+            log.write(json.dumps({"event": type(event).__name__, **asdict(event)}) + "\n")
+        self.on_event(event)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
