@@ -1,0 +1,190 @@
+"""Scores readers on reads: over every supervised position, or at the points where streets begin and the hand ends.
+
+All readers of one call see the same positions and the same live combos, which are derived once, so their scores can be
+compared hand by hand. What comes out is sums per read; grouping them into strata, averaging, intervals and text belong to
+``tables``. Tensor legend: ``B`` reads of a batch, ``T`` positions of the longest, ``N`` chosen positions, ``C`` = 1326 combos.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from range_reader_core.batching import Batch, DeviceReads
+from range_reader_core.masks import POINTS, SHOWDOWN, is_live_combo_at, is_supervised, outcome, point_positions
+from range_reader_core.metrics import LOSS, METRICS, score_positions
+from range_reader_core.reads import Reads
+
+BATCH_READS: Final = 128
+"""Reads scored at once: about 3000 positions, 16 MB of scores a reader."""
+
+ProgressCallback = Callable[[int, int], None]
+"""Called with the number of reads scored so far and in all."""
+
+
+class Reader(Protocol):
+    """Anything that gives log-probabilities of the villain's combo."""
+
+    @property
+    def name(self) -> str:
+        """What the rows of the tables call this reader."""
+        ...
+
+    def position_logp(self, batch: Batch, rows: torch.Tensor, positions: torch.Tensor, is_live: torch.Tensor) -> torch.Tensor:
+        """Return log-probabilities (N, C) float32, -inf on dead combos.
+
+        Args:
+            batch: the reads.
+            rows: (N,) int64 ascending, the row of the batch that each position belongs to.
+            positions: (N,) int64, at or before which tokens may be used.
+            is_live: (N, C) bool, the combos that card removal leaves.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadScores:
+    """One reader's scores on ``N`` reads, in the order of the reads given to ``evaluate``."""
+
+    reader: str
+    metric_sums: npt.NDArray[np.float64]  # (N, 7) over the supervised positions, in the order of METRICS
+    num_positions: npt.NDArray[np.int64]  # (N,) supervised positions
+    stratum: npt.NDArray[np.int64]  # (N,) into masks.STRATA
+    hand_index: npt.NDArray[np.int64]  # (N,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointScores:
+    """One reader's scores on the ``N`` showdown reads with a full board: the same reads at each of ``masks.POINTS``."""
+
+    reader: str
+    metrics: npt.NDArray[np.float64]  # (N, 4, 7)
+    hand_index: npt.NDArray[np.int64]  # (N,)
+
+
+def evaluate(
+    readers: Sequence[Reader],
+    reads: Reads,
+    *,
+    device: torch.device | str = "cpu",
+    batch_reads: int = BATCH_READS,
+    on_progress: ProgressCallback | None = None,
+) -> tuple[ReadScores, ...]:
+    """Return each reader's scores over all supervised positions.
+
+    Raises:
+        ValueError: no read has a supervised position, or a reader gives the truth no probability.
+    """
+    num_reads = reads.num_reads
+    sums = np.zeros((len(readers), num_reads, len(METRICS)))
+    num_positions = np.zeros(num_reads, dtype=np.int64)
+    stratum = np.zeros(num_reads, dtype=np.int64)
+    for batch in _batches(reads, np.arange(num_reads), device, batch_reads, on_progress):
+        indices = batch.read_index.cpu().numpy()
+        stratum[indices] = outcome(batch.tokens).cpu().numpy()
+        rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)  # (N,) each
+        num_positions[indices] = rows.bincount(minlength=len(indices)).cpu().numpy()
+        for index, columns in enumerate(_score(readers, batch, rows, positions)):
+            per_row = columns.new_zeros((len(indices), len(METRICS))).index_add_(0, rows, columns)
+            sums[index, indices] = per_row.cpu().numpy()
+    if not num_positions.any():
+        msg = (
+            f"none of {num_reads} reads has a supervised position; give a split that holds hands with actions after the hole cards"
+        )
+        raise ValueError(msg)
+    _check_finite(readers, sums[:, :, LOSS], reads)
+    return tuple(
+        ReadScores(
+            reader=reader.name, metric_sums=sums[i], num_positions=num_positions, stratum=stratum, hand_index=reads.hand_index
+        )
+        for i, reader in enumerate(readers)
+    )
+
+
+def evaluate_points(
+    readers: Sequence[Reader],
+    reads: Reads,
+    *,
+    device: torch.device | str = "cpu",
+    batch_reads: int = BATCH_READS,
+    on_progress: ProgressCallback | None = None,
+) -> tuple[PointScores, ...]:
+    """Return each reader's scores of showdown villains at each of ``POINTS``. Reads whose board is not full are left out.
+
+    Raises:
+        ValueError: no villain came to a showdown on a full board, or a reader gives the truth no probability.
+    """
+    chosen = np.sort(
+        np.concatenate(
+            [
+                batch.read_index[_is_showdown(batch.tokens)].cpu().numpy()
+                for batch in _batches(reads, np.arange(reads.num_reads), device, batch_reads, None)
+            ]
+            or [np.zeros(0, dtype=np.int64)]
+        )
+    )
+    if not len(chosen):
+        msg = f"none of {reads.num_reads} reads reaches a showdown on a full board; give a split that holds hands played to the end"
+        raise ValueError(msg)
+    metrics = np.zeros((len(readers), len(chosen), len(POINTS), len(METRICS)))
+    for batch in _batches(reads, chosen, device, batch_reads, on_progress):
+        places = np.searchsorted(chosen, batch.read_index.cpu().numpy())
+        at = point_positions(batch.tokens)  # (B, 4)
+        rows = torch.arange(len(at), device=at.device).repeat_interleave(len(POINTS))  # (N,) = (B * 4,)
+        for index, columns in enumerate(_score(readers, batch, rows, at.flatten())):
+            metrics[index, places] = columns.view(len(at), len(POINTS), len(METRICS)).cpu().numpy()
+    _check_finite(readers, metrics[:, :, :, LOSS].sum(axis=2), reads, chosen)
+    hand_index = reads.hand_index[chosen]
+    return tuple(PointScores(reader=reader.name, metrics=metrics[i], hand_index=hand_index) for i, reader in enumerate(readers))
+
+
+def _batches(
+    reads: Reads,
+    indices: npt.NDArray[np.int64],
+    device: torch.device | str,
+    batch_reads: int,
+    on_progress: ProgressCallback | None,
+) -> Iterator[Batch]:
+    """Yield the chosen reads, alike in length within a batch, and report progress after each."""
+    if not len(indices):
+        return
+    resident = DeviceReads.from_reads(reads, torch.device(device))
+    order = indices[np.argsort(reads.lengths[indices], kind="stable")]
+    for start in range(0, len(order), batch_reads):
+        yield resident.batch(order[start : start + batch_reads])
+        if on_progress is not None:
+            on_progress(min(start + batch_reads, len(order)), len(order))
+
+
+def _score(readers: Sequence[Reader], batch: Batch, rows: torch.Tensor, positions: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield each reader's scores at the positions, float64 (N, 7)."""
+    is_live = is_live_combo_at(batch.tokens, rows, positions)  # (N, C)
+    targets = batch.targets[rows]  # (N,)
+    for reader in readers:
+        with torch.no_grad():
+            logp = reader.position_logp(batch, rows, positions, is_live)  # (N, C)
+            yield score_positions(logp, targets, is_live).columns()
+
+
+def _is_showdown(tokens: torch.Tensor) -> torch.Tensor:
+    """Return which reads of (B, T) have a villain at a showdown on a full board, bool (B,)."""
+    return (outcome(tokens) == SHOWDOWN) & (point_positions(tokens) >= 0).all(dim=1)
+
+
+def _check_finite(
+    readers: Sequence[Reader], losses: npt.NDArray[np.float64], reads: Reads, chosen: npt.NDArray[np.int64] | None = None
+) -> None:
+    """Refuse a reader that gave a truth no probability: one such read makes every mean loss infinite."""
+    for reader, loss in zip(readers, losses, strict=True):
+        broken = np.flatnonzero(~np.isfinite(loss))
+        if len(broken):
+            index = int(broken[0] if chosen is None else chosen[broken[0]])
+            hand_id = reads.hand_ids[reads.hand_index[index]]
+            msg = (
+                f"reader {reader.name!r} gives the true combo no probability in {len(broken)} reads, first read {index} of hand "
+                f"{hand_id}; a reader must leave every live combo possible"
+            )
+            raise ValueError(msg)
