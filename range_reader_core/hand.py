@@ -32,6 +32,7 @@ class EventKind(IntEnum):
 
 
 BOARD_CARDS: Final = {EventKind.FLOP: 3, EventKind.TURN: 1, EventKind.RIVER: 1}
+_BOARD_SHAPE: Final = {EventKind.FLOP: (3, 0), EventKind.TURN: (1, 3), EventKind.RIVER: (1, 4)}  # cards dealt, cards before
 VOLUNTARY_CHIPS: Final = frozenset({EventKind.CALL, EventKind.BET, EventKind.RAISE})
 
 
@@ -108,13 +109,12 @@ class CanonicalHand:
                 msg = f"hand {self.hand_id}: seat {seat} needs its lower card first and a label source with it, got {pair}, {label}"
                 raise ValueError(msg)
         board: list[int] = []
-        last_street = -1
         for event in self.events:
             if event.board:
-                if len(event.board) != BOARD_CARDS.get(event.kind, 0) or event.kind <= last_street:
-                    msg = f"hand {self.hand_id}: {event.kind.name} deals {len(event.board)} cards out of order"
+                is_next = event.kind in BOARD_CARDS and (len(event.board), len(board)) == _BOARD_SHAPE[event.kind]
+                if not is_next or list(event.board) != sorted(event.board):
+                    msg = f"hand {self.hand_id}: {event.kind.name} deals {event.board} onto {len(board)} cards, or not ascending"
                     raise ValueError(msg)
-                last_street = event.kind
                 board.extend(event.board)
             elif not 0 <= event.seat < len(self.stacks):
                 msg = f"hand {self.hand_id}: {event.kind.name} names seat {event.seat}, but there are {len(self.stacks)} players"

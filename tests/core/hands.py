@@ -9,13 +9,16 @@ showdown is drawn at random, because results never reach an input.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from range_reader_core import cards
 from range_reader_core.hand import BOARD_CARDS, NO_SEAT, CanonicalHand, Event, EventKind, LabelSource
-from range_reader_core.tokens import MAX_SEATS
+from range_reader_core.reads import Reads
+from range_reader_core.tokens import MAX_SEATS, PAD
 
 _KIND_BY_NAME: Final[Mapping[str, EventKind]] = {
     "ante": EventKind.POST_ANTE,
@@ -206,22 +209,14 @@ def with_holes(
     hand: CanonicalHand, holes: Sequence[tuple[int, int] | None], *, sources: Sequence[LabelSource | None] | None = None
 ) -> CanonicalHand:
     """Return the hand with other hole cards; label sources stay unless given."""
-    return CanonicalHand(
-        hand_id=hand.hand_id,
-        source=hand.source,
-        seat_numbers=hand.seat_numbers,
-        button=hand.button,
-        small_blind=hand.small_blind,
-        big_blind=hand.big_blind,
-        ante=hand.ante,
-        stacks=hand.stacks,
-        hole_cards=tuple(holes),
-        label_sources=hand.label_sources if sources is None else tuple(sources),
-        events=hand.events,
-        collected=hand.collected,
-        content_hash=hand.content_hash,
-        tags=hand.tags,
-    )
+    return replace(hand, hole_cards=tuple(holes), label_sources=hand.label_sources if sources is None else tuple(sources))
+
+
+def pad_tokens(reads: Reads) -> npt.NDArray[np.int64]:
+    """Return the tokens of all reads as (N, T), right-padded to the longest."""
+    padded = np.full((reads.num_reads, int(reads.lengths.max())), PAD, dtype=np.int64)
+    padded[np.arange(padded.shape[1]) < reads.lengths[:, None]] = reads.tokens
+    return padded
 
 
 def random_hands(seed: int, num_hands: int, num_players: int | None = None) -> list[CanonicalHand]:
