@@ -1,0 +1,427 @@
+"""One decoded record -> a ``Draft``: seats, cards and steps, everything but what depends on the reading of amounts.
+
+So a file can vote on how its amounts are to be read (``ohh_amounts``) before any hand is settled (``ohh_settle``).
+Positions come from seat numbers, the order of events from the order of the arrays; ids, action numbers and labels of
+bets are taken as hints. Cards shown are kept as labels; they never become steps.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from operator import attrgetter
+from typing import Final
+
+from range_reader_core.cards import CARD_BY_NAME
+from range_reader_core.hand import Event, EventKind, LabelSource
+from range_reader_core.ohh_rejects import RejectError, RejectReason
+from range_reader_core.ohh_schema import OhhAction, OhhHand, OhhPlayer, OhhRound
+from range_reader_core.replay import RELATIVE_SLACK, cent_slack
+from range_reader_core.tokens import MAX_SEATS
+
+HIDDEN_CARD: Final = "??"  # how the lenient reader writes a card that the source hides
+
+
+class HandTag(StrEnum):
+    """Oddities of a record, kept with the hand for study; ``replay.Oddity`` adds those of its betting."""
+
+    DEAD_BUTTON = "dead_button"  # the button is on an empty or busted seat
+    SMALL_BLIND_OFF_BUTTON = "small_blind_off_button"  # heads-up, and the button does not post the small blind
+    NO_SMALL_BLIND = "no_small_blind"
+    ZERO_POST = "zero_post"  # a post of nothing, left out of the events
+    DOUBLE_BLIND = "double_blind"  # one player posts both blinds
+    EXTRA_POST = "extra_post"  # a straddle, dead or extra blind
+    RUN_TWICE = "run_twice"  # the first board is kept
+    MID_SHOWDOWN = "mid_showdown"  # cards shown before the board was complete
+    PARTIAL_SHOW = "partial_show"  # one card of two shown: treated as unknown
+    FOLDED_SHOW = "folded_show"  # a folded player shows
+    OVERPAID = "overpaid"  # a short all-in wins more than it could match (a simulator's rule)
+    NO_POTS = "no_pots"
+    ADDED_TO_POT = "added_to_pot"
+    ADDED_CHIPS = "added_chips"
+    UNKNOWN_ACTION = "unknown_action"
+    NO_HOLE_CARDS = "no_hole_cards"
+    NO_WRAPPER = "no_wrapper"
+    TOURNAMENT = "tournament"
+
+
+@dataclass(slots=True)
+class Draft:
+    """A hand read but not yet settled: everything except what depends on the reading of the amounts."""
+
+    hand_id: str
+    source: str
+    seat_numbers: tuple[int, ...]
+    button: int
+    blinds: tuple[float, float, float]  # small, big, ante
+    stacks: list[float]
+    hole_cards: list[tuple[int, int] | None]
+    label_sources: list[LabelSource | None]
+    steps: list[Event]
+    pot_chips: float | None  # None: the source names no pots
+    added_chips: float  # put into the pot by nobody's stack
+    collected: list[float]
+    top_ups: dict[int, float]  # chips added to a stack during the hand
+    board: list[int]  # all community cards so far
+    tags: set[str]
+
+
+def hand_id_of(hand: OhhHand) -> str:
+    """Return the id under which a record is known: source and game number; "" without a number."""
+    return f"{hand.site_name}/{hand.network_name}#{hand.game_number}" if hand.game_number else ""
+
+
+def draft(hand: OhhHand, tags: set[str]) -> Draft:
+    """Return the seats, cards and steps of a record.
+
+    Rounds are read in the order of the array, which is the truth; only where that makes no sense and their ids differ,
+    in the order of the ids.
+
+    Raises:
+        RejectError: the record is not a readable no-limit hold'em hand.
+    """
+    try:
+        return _draft(hand, tags)
+    except _NotSittingOutError as error:
+        error.player.is_sitting_out = False
+        return draft(hand, tags)
+    except RejectError as error:
+        ids = [played_round.id for played_round in hand.rounds]
+        if error.reason not in {RejectReason.STREET, RejectReason.BOARD_SHAPE} or len(set(ids)) < len(ids) or ids == sorted(ids):
+            raise
+    hand.rounds.sort(key=lambda played_round: played_round.id)
+    return _draft(hand, tags)
+
+
+class _Code(IntEnum):
+    """What the reader does with an action that is no plain bet, call, check or fold (those are ``EventKind``)."""
+
+    DEALT = 20
+    POST_ANTE = 21
+    POST_DEAD = 22
+    POST_SB = 23
+    POST_BB = 24
+    STRADDLE = 25
+    EXTRA_BLIND = 26
+    SHOWS = 30
+    MUCKS = 31
+    ADDED_CHIPS = 32
+    ADD_TO_POT = 33
+    NOTHING = 34  # sits down, stands up, is paid: no chips move within the hand
+
+
+_CODES: Final[dict[str, int]] = {
+    "Fold": EventKind.FOLD,
+    "Check": EventKind.CHECK,
+    "Call": EventKind.CALL,
+    "Bet": EventKind.BET,
+    "Raise": EventKind.RAISE,
+    "Dealt Cards": _Code.DEALT,
+    "Post Ante": _Code.POST_ANTE,
+    "Post Dead": _Code.POST_DEAD,
+    "Post SB": _Code.POST_SB,
+    "Post BB": _Code.POST_BB,
+    "Straddle": _Code.STRADDLE,
+    "Post Extra Blind": _Code.EXTRA_BLIND,
+    "Shows Cards": _Code.SHOWS,
+    "Mucks Cards": _Code.MUCKS,
+    "Added Chips": _Code.ADDED_CHIPS,
+    "Add to Pot": _Code.ADD_TO_POT,
+    "Added To Pot": _Code.ADD_TO_POT,
+    "Sits Down": _Code.NOTHING,
+    "Stands Up": _Code.NOTHING,
+    "Payout": _Code.NOTHING,
+    "Player Adjustment": _Code.NOTHING,
+}
+_POST_KINDS: Final[dict[int, EventKind]] = {
+    _Code.POST_ANTE: EventKind.POST_ANTE,
+    _Code.POST_DEAD: EventKind.POST_ANTE,
+    _Code.POST_SB: EventKind.POST_BLIND,
+    _Code.POST_BB: EventKind.POST_BLIND,
+    _Code.STRADDLE: EventKind.POST_BLIND,
+    _Code.EXTRA_BLIND: EventKind.POST_BLIND,
+}
+_PASSIVE: Final = frozenset({_Code.SHOWS, _Code.MUCKS, _Code.ADDED_CHIPS, _Code.ADD_TO_POT, _Code.NOTHING})
+# A fold or a check of a seat is always the same event: shared, not built again.
+_FREE_STEPS: Final = {kind: [Event(kind, seat) for seat in range(MAX_SEATS)] for kind in (EventKind.FOLD, EventKind.CHECK)}
+_DEALS: Final = {"Flop": (EventKind.FLOP, 0, 3), "Turn": (EventKind.TURN, 3, 4), "River": (EventKind.RIVER, 4, 5)}
+_RAISE: Final = EventKind.RAISE
+_FOLD: Final = EventKind.FOLD
+_CHECK: Final = EventKind.CHECK
+_DEALT: Final = _Code.DEALT
+_SHOWS: Final = _Code.SHOWS
+_POST_ANTE: Final = _Code.POST_ANTE
+_POST_SB: Final = _Code.POST_SB
+_POST_BB: Final = _Code.POST_BB
+_new = tuple.__new__
+
+
+def _draft(hand: OhhHand, tags: set[str]) -> Draft:
+    if hand.game_type != "Holdem":
+        raise RejectError(RejectReason.GAME_TYPE, f"expected game_type Holdem, got {hand.game_type!r}")
+    limit = hand.bet_limit
+    if limit.bet_type != "NL":
+        raise RejectError(RejectReason.BET_TYPE, f"expected bet_type NL, got {limit.bet_type!r}")
+    if limit.bet_cap:
+        raise RejectError(RejectReason.CAPPED, f"expected no bet cap, got {limit.bet_cap}")
+    if hand.tournament:
+        tags.add(HandTag.TOURNAMENT)
+    players = _playing(hand)
+    num_players = len(players)
+    seat_numbers = tuple([player.seat for player in players])
+    seat_of: dict[int | str | None, int] = {player.id: seat for seat, player in enumerate(players)}
+    hole_cards: list[tuple[int, int] | None] = [None] * num_players
+    label_sources: list[LabelSource | None] = [None] * num_players
+    steps: list[Event] = []
+    built = Draft(
+        hand_id_of(hand),
+        f"{hand.site_name}/{hand.network_name}",
+        seat_numbers,
+        0,
+        (hand.small_blind_amount, hand.big_blind_amount, hand.ante_amount),
+        [player.starting_stack for player in players],
+        hole_cards,
+        label_sources,
+        steps,
+        None,
+        0.0,
+        [0.0] * num_players,
+        {},
+        [],
+        tags,
+    )
+    for seat, player in enumerate(players):
+        if player.cards:
+            _know_cards(player.cards, seat, built, LabelSource.DEALT)
+    append = steps.append
+    has_shown = False
+    small_blind_seat = big_blind_seat = -1
+    for played_round in hand.rounds:
+        if played_round.cards or played_round.street != "Preflop" or built.board:
+            _deal_street(played_round, built)
+            if has_shown and played_round.cards:
+                tags.add(HandTag.MID_SHOWDOWN)
+        for action in played_round.actions:
+            code = _CODES.get(action.action)
+            seat = seat_of.get(action.player_id, -1)
+            if seat < 0 or code is None:
+                _odd_action(action, seat, hand, built)
+                continue
+            if code <= _RAISE:
+                chips = action.amount
+                if code is _FOLD or code is _CHECK:
+                    if chips:
+                        raise RejectError(
+                            RejectReason.ILLEGAL_ACTION, f"{action.action} of player {action.player_id} puts in {chips} chips"
+                        )
+                    append(_FREE_STEPS[code][seat])
+                    continue
+                if chips is None:
+                    raise RejectError(RejectReason.NO_AMOUNT, f"{action.action} of player {action.player_id} has no amount")
+                append(_new(Event, (code, seat, chips, action.is_allin is not False, ())))
+            elif code is _DEALT:
+                _know_cards(action.cards, seat, built, LabelSource.DEALT)
+            elif code < _SHOWS:  # posts
+                chips = action.amount
+                if chips is None:
+                    raise RejectError(RejectReason.NO_AMOUNT, f"{action.action} of player {action.player_id} has no amount")
+                if code == _POST_SB:
+                    small_blind_seat = seat
+                elif code == _POST_BB:
+                    big_blind_seat = seat
+                elif code != _POST_ANTE:
+                    tags.add(HandTag.EXTRA_POST)
+                if chips > 0.0:
+                    append(_new(Event, (_POST_KINDS[code], seat, chips, action.is_allin is not False, ())))
+                else:
+                    tags.add(HandTag.ZERO_POST)
+            elif code == _SHOWS:
+                has_shown = True
+                _know_cards(action.cards, seat, built, LabelSource.SHOWN)
+                if any(step.kind is _FOLD and step.seat == seat for step in steps):
+                    tags.add(HandTag.FOLDED_SHOW)
+            else:
+                _odd_action(action, seat, hand, built)
+    built.button = _button(hand, seat_numbers, tags)
+    if small_blind_seat < 0:
+        tags.add(HandTag.NO_SMALL_BLIND)
+    elif small_blind_seat == big_blind_seat:
+        tags.add(HandTag.DOUBLE_BLIND)
+    if num_players == 2 and 0 <= small_blind_seat != built.button:
+        tags.add(HandTag.SMALL_BLIND_OFF_BUTTON)
+    if not hand.big_blind_amount or not hand.small_blind_amount:
+        _find_blinds(hand, built)
+    _read_pots(hand, seat_of, built)
+    return built
+
+
+def _playing(hand: OhhHand) -> list[OhhPlayer]:
+    """Return the players dealt in, in seat order."""
+    players = hand.players
+    seats = [player.seat for player in players]
+    if len(set(seats)) < len(seats):
+        reason = RejectReason.PLAYERS if any(seats) else RejectReason.SEATS
+        raise RejectError(reason, f"expected different seats, got {seats}")
+    ids = {player.id for player in players}
+    if len(ids) < len(players):
+        raise RejectError(RejectReason.PLAYERS, f"expected different player ids, got {[player.id for player in players]}")
+    playing = [player for player in players if player.starting_stack > 0.0 and not player.is_sitting_out]
+    if len(playing) < 2:
+        raise RejectError(RejectReason.PLAYERS, f"expected two players with chips, got {len(playing)}")
+    if len(playing) > MAX_SEATS:
+        raise RejectError(RejectReason.TOO_MANY, f"expected at most {MAX_SEATS} players, got {len(playing)}")
+    playing.sort(key=_seat)
+    return playing
+
+
+_seat = attrgetter("seat")
+
+
+def _deal_street(played_round: OhhRound, built: Draft) -> None:
+    """Add a street's deal to the steps."""
+    street, names, board = played_round.street, played_round.cards, built.board
+    deal = _DEALS.get(street)
+    if deal is None:
+        if street not in {"Preflop", "Showdown"}:
+            raise RejectError(RejectReason.STREET, f"expected Preflop, Flop, Turn, River or Showdown, got {street!r}")
+        if names:
+            raise RejectError(RejectReason.BOARD_SHAPE, f"the {street} round deals board cards: {names}")
+        if street == "Preflop" and board:
+            raise RejectError(RejectReason.STREET, f"Preflop follows {len(board)} board cards")
+        return
+    kind, num_before, num_after = deal
+    if len(board) >= num_after:
+        if names:
+            built.tags.add(HandTag.RUN_TWICE)
+        elif len(board) > num_after and played_round.actions:
+            raise RejectError(RejectReason.STREET, f"{street} follows {len(board)} board cards")
+        return
+    if not names and not played_round.actions:
+        return
+    cards = [_board_card(name) for name in names or ()]
+    if num_before and len(cards) == num_after and set(cards[:num_before]) == set(board):
+        cards = cards[num_before:]
+    if len(board) != num_before or len(cards) != num_after - num_before:
+        raise RejectError(RejectReason.BOARD_SHAPE, f"{street} deals {len(cards)} cards after {len(board)}")
+    cards.sort()
+    board += cards
+    built.steps.append(Event(kind, board=tuple(cards)))
+
+
+def _board_card(name: str) -> int:
+    card = CARD_BY_NAME.get(name)
+    if card is None:
+        raise RejectError(RejectReason.BAD_CARD, f"expected a board card such as 'Ts', got {name!r}")
+    return card
+
+
+def _know_cards(names: list[str] | None, seat: int, built: Draft, source: LabelSource) -> None:
+    """Note what an action tells of a seat's hole cards; one card of two, or a hidden one, tells nothing usable."""
+    if not names or HIDDEN_CARD in names:
+        return
+    cards = [CARD_BY_NAME.get(name, -1) for name in names]
+    if -1 in cards or len(cards) > 2:
+        raise RejectError(RejectReason.BAD_CARD, f"expected two hole cards such as 'Ts', got {names}")
+    known = built.hole_cards[seat]
+    if len(cards) == 1:
+        if known is None:
+            built.tags.add(HandTag.PARTIAL_SHOW)
+        elif cards[0] not in known:
+            raise RejectError(RejectReason.BAD_CARD, f"seat {seat} shows {names} but holds other cards")
+        return
+    first, second = cards
+    if first == second:
+        raise RejectError(RejectReason.DUP_CARD, f"seat {seat} holds {names[0]} twice")
+    pair = (first, second) if first < second else (second, first)
+    if known is None:
+        built.hole_cards[seat] = pair
+        built.label_sources[seat] = source
+    elif known != pair:
+        raise RejectError(RejectReason.BAD_CARD, f"seat {seat} has two different hands, {names} the later")
+
+
+def _odd_action(action: OhhAction, seat: int, hand: OhhHand, built: Draft) -> None:
+    """Read an action that is unknown, moves no chips of a stack, or names nobody who plays."""
+    code = _CODES.get(action.action)
+    if code is None:
+        if action.amount:
+            raise RejectError(RejectReason.UNKNOWN_ACTION, f"{action.action!r} moves {action.amount} chips")
+        built.tags.add(HandTag.UNKNOWN_ACTION)
+    elif code is _Code.ADD_TO_POT:
+        built.added_chips += action.amount or 0.0
+        built.tags.add(HandTag.ADDED_TO_POT)
+    elif code is _Code.NOTHING:
+        return
+    elif seat < 0:
+        _absent_action(action, code, hand)
+    elif code is _Code.ADDED_CHIPS:
+        built.top_ups[seat] = built.top_ups.get(seat, 0.0) + (action.amount or 0.0)
+    else:
+        _know_cards(action.cards, seat, built, LabelSource.SHOWN)
+
+
+def _absent_action(action: OhhAction, code: int, hand: OhhHand) -> None:
+    """Let pass what a player outside the hand may do; refuse the rest."""
+    absent = next((player for player in hand.players if player.id == action.player_id), None)
+    if absent is None:
+        raise RejectError(RejectReason.PLAYERS, f"{action.action} names player {action.player_id!r}, who is not at the table")
+    if code in _PASSIVE or (code > _RAISE and not action.amount):
+        return
+    if absent.starting_stack > 0.0:
+        raise _NotSittingOutError(absent)
+    reason = RejectReason.OVERSPEND if action.amount else RejectReason.ILLEGAL_ACTION
+    raise RejectError(reason, f"{action.action} of player {action.player_id!r}, who has no chips")
+
+
+class _NotSittingOutError(Exception):
+    """Raised when a player marked as sitting out acts, so that the record is read again with that player in it."""
+
+    def __init__(self, player: OhhPlayer) -> None:
+        super().__init__(player.id)
+        self.player = player
+
+
+def _button(hand: OhhHand, seat_numbers: tuple[int, ...], tags: set[str]) -> int:
+    """Return the seat of the button, or the nearest occupied one before it."""
+    seat = bisect_right(seat_numbers, hand.dealer_seat) - 1
+    if seat < 0 or seat_numbers[seat] != hand.dealer_seat:
+        tags.add(HandTag.DEAD_BUTTON)
+    return seat % len(seat_numbers)
+
+
+def _find_blinds(hand: OhhHand, built: Draft) -> None:
+    """Take blinds that the record does not name from the posts."""
+    small_blind, big_blind, ante = built.blinds
+    for played_round in hand.rounds:
+        for action in played_round.actions:
+            if action.action == "Post BB" and not hand.big_blind_amount:
+                big_blind = max(big_blind, action.amount or 0.0)
+            elif action.action == "Post SB" and not hand.small_blind_amount:
+                small_blind = max(small_blind, action.amount or 0.0)
+    if not big_blind:
+        raise RejectError(RejectReason.NO_BLINDS, "no big blind is named or posted")
+    built.blinds = (small_blind, big_blind, ante)
+
+
+def _read_pots(hand: OhhHand, seat_of: dict[int | str | None, int], built: Draft) -> None:
+    """Add up the pots and what each seat wins."""
+    if not hand.pots:
+        built.tags.add(HandTag.NO_POTS)
+        return
+    total = 0.0
+    for pot in hand.pots:
+        won = 0.0
+        for win in pot.player_wins:
+            won += win.win_amount
+            seat = seat_of.get(win.player_id, -1)
+            if seat >= 0:
+                built.collected[seat] += win.win_amount
+            elif win.win_amount:
+                raise RejectError(RejectReason.WINNER, f"player {win.player_id!r} wins {win.win_amount} but does not play")
+        total += pot.amount
+        gap = pot.amount - won - (pot.unpaid or 0.0)
+        if gap < 0.0 or (gap > 0.0 and pot.unpaid is not None):
+            slack_chips = max(RELATIVE_SLACK * pot.amount, cent_slack([pot.amount, *[win.win_amount for win in pot.player_wins]]))
+            if abs(gap) > slack_chips:
+                msg = f"a pot of {pot.amount} pays {won}, with {pot.unpaid} in rake and fees"
+                raise RejectError(RejectReason.POT_MISMATCH, msg)
+    built.pot_chips = total

@@ -1,0 +1,213 @@
+"""Bytes of a file -> the JSON objects in it, in bounded memory, whatever separates them.
+
+Writers use blank lines, no blank lines, pretty printing, arrays, several objects a line; crashes leave torn objects and
+NULs. ``iter_records`` yields each object's bytes without decoding it, or a refusal for what is no object, and finds the
+next good one. An object on a line of its own is passed on at a glance; should it not decode after all, ``rescan`` looks
+closer. Only braces and strings matter here; whether an object is a hand is not known.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+from range_reader_core.ohh_rejects import MAX_EXCERPT, RejectReason
+
+MAX_RECORD_BYTES: Final = 4 * 1024 * 1024  # a hand takes 2-20 KB
+CHUNK_BYTES: Final = 1024 * 1024
+
+
+class Record(NamedTuple):
+    """One object, or what stands where one should be."""
+
+    line: int  # 1-based line on which it begins
+    data: bytes  # the object; of a refused one, its beginning
+    reason: RejectReason | None = None  # None: the braces match
+
+
+def iter_records(stream: BinaryIO) -> Iterator[Record]:
+    """Yield the objects of a file in order. A file that is no UTF-8 text yields one file-level refusal and nothing else."""
+    head = stream.read(CHUNK_BYTES)
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if _is_no_text(head):
+        yield Record(0, head[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
+        return
+    scanner = _Scanner()
+    line_number = 1
+    rest = b""
+    while head:
+        lines = (rest + head).split(b"\n") if rest else head.split(b"\n")
+        rest = lines.pop()
+        for line in lines:
+            if scanner.is_idle and line.startswith(b'{"') and line.endswith((b"}}", b"}}\r")):
+                yield Record(line_number, line)
+            elif not scanner.is_idle or line:
+                yield from scanner.feed(line + b"\n", line_number)
+            line_number += 1
+        if len(rest) > CHUNK_BYTES:
+            yield from scanner.feed(rest, line_number)
+            rest = b""
+        head = stream.read(CHUNK_BYTES)
+    if scanner.is_idle and rest.startswith(b'{"') and rest.endswith(b"}}"):
+        yield Record(line_number, rest)
+    else:
+        yield from scanner.feed(rest, line_number)
+        yield from scanner.finish()
+
+
+def rescan(record: Record) -> Iterator[Record]:
+    """Yield the objects inside what ``iter_records`` took for one, or the record itself if it is one object."""
+    scanner = _Scanner()
+    yield from scanner.feed(record.data + b"\n", record.line)
+    yield from scanner.finish()
+
+
+class _Scanner:
+    """Finds objects in text that arrives in pieces.
+
+    ``text`` is what is not yet decided; at ``depth`` 0 it begins between objects, else with the brace of an unfinished one.
+    """
+
+    def __init__(self) -> None:
+        self.text = bytearray()
+        self.line = 1  # line number of text[0]
+        self.position = 0  # everything before it is scanned
+        self.depth = 0  # open braces at position
+        self.is_lost = False  # after damage, already reported: skip to something that surely begins an object
+        self.junk = b""  # beginning of the stray bytes since the last object
+        self.junk_line = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is pending, so that a line can be judged by itself."""
+        return not (self.text or self.junk or self.is_lost)
+
+    def feed(self, piece: bytes, line: int) -> Iterator[Record]:
+        """Take the next piece of line ``line`` and yield what it completes."""
+        if not self.text:
+            self.line = line
+        self.text += piece
+        yield from self._scan(is_end=False)
+        if len(self.text) > MAX_RECORD_BYTES:
+            yield Record(self.line, bytes(self.text[:MAX_EXCERPT]), RejectReason.REC_TOO_LARGE)
+            self._get_lost(len(self.text))
+
+    def finish(self) -> Iterator[Record]:
+        """Yield what remains at the end of the file."""
+        yield from self._scan(is_end=True)
+        yield from self._flush_junk()
+
+    def _scan(self, *, is_end: bool) -> Iterator[Record]:
+        text = self.text
+        while text:
+            if not self.depth:
+                if not self._seek_start():
+                    return
+                yield from self._flush_junk()
+            token = _TOKEN.search(text, self.position)
+            if token is None:
+                self.position = len(text)
+                if not is_end:
+                    return
+                yield from self._tear(len(text))
+                continue
+            start, end = token.span()
+            if text[start] == _QUOTE:
+                if end < len(text) and text[end] == _QUOTE:
+                    self.position = end + 1
+                elif end == len(text) and not is_end:
+                    self.position = start
+                    return
+                else:
+                    yield from self._tear(end)
+            elif text[start] == _CLOSE:
+                self.position = end
+                self.depth -= 1
+                if not self.depth:
+                    yield Record(self.line, bytes(text[:end]))
+                    self._drop(end)
+            elif len(text) - start < _MIN_LOOKAHEAD and not is_end:
+                self.position = start
+                return
+            elif _is_new_object(text, start):
+                yield from self._tear(start)
+            else:
+                self.position = end
+                self.depth += 1
+
+    def _seek_start(self) -> bool:
+        """Drop what precedes the next object; whether one begins."""
+        text = self.text
+        found = (_SURE_START if self.is_lost else _ANY_START).search(text)
+        end = found.start() if found else len(text)
+        if not self.is_lost and (stray := bytes(text[:end]).strip(_SEPARATORS)):
+            if not self.junk:
+                self.junk_line = self.line
+            self.junk = (self.junk + stray)[:MAX_EXCERPT]
+        self._drop(end)
+        if found is None:
+            return False
+        self.is_lost = False
+        self.depth = self.position = 1
+        return True
+
+    def _tear(self, end: int) -> Iterator[Record]:
+        """Report the object that breaks off at ``end`` and go on with one that hides in it, or after it.
+
+        When a torn object and a whole one share a line, the whole one lies inside what looks like strings.
+        """
+        yield Record(self.line, bytes(self.text[: min(end, MAX_EXCERPT)]), RejectReason.REC_TRUNCATED)
+        hidden = _WRAPPER.search(self.text, 1, end) if end <= _MAX_TORN_BYTES else None
+        self._get_lost(hidden.start() if hidden else end)
+
+    def _get_lost(self, num_bytes: int) -> None:
+        self._drop(num_bytes)
+        self.depth = 0
+        self.is_lost = True
+
+    def _drop(self, num_bytes: int) -> None:
+        self.line += self.text.count(b"\n", 0, num_bytes)
+        del self.text[:num_bytes]
+        self.position = 0
+
+    def _flush_junk(self) -> Iterator[Record]:
+        if self.junk:
+            yield Record(self.junk_line, self.junk, RejectReason.REC_JSON)
+            self.junk = b""
+
+
+_MAX_TORN_BYTES: Final = 256 * 1024  # looking twice at the same bytes has to end somewhere
+_MIN_LOOKAHEAD: Final = 16  # enough to see whether a brace opens a wrapper
+_QUOTE: Final = ord('"')
+_CLOSE: Final = ord("}")
+_SEPARATORS: Final = b" \t\r\n,[]\xef\xbb\xbf"
+_TOKEN: Final = re.compile(rb'[{}]|"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*')  # a brace, or a string without its closing quote
+_WRAPPER: Final = re.compile(rb'\{\s*"ohh"')
+_ANY_START: Final = re.compile(rb"\{")
+_SURE_START: Final = re.compile(rb'^\{|\{\s*"ohh"', re.MULTILINE)
+
+
+def _is_new_object(text: bytearray, start: int) -> bool:
+    """Whether a brace inside an object begins another one, so that the first must be torn."""
+    if _WRAPPER.match(text, start):
+        return True
+    if text[start - 1] != _NEWLINE:
+        return False
+    before = text[max(0, start - 64) : start]
+    return before.endswith(b"\n\n") or not before.rstrip().endswith((b"[", b":", b","))
+
+
+_NEWLINE: Final = ord("\n")
+
+
+def _is_no_text(head: bytes) -> bool:
+    """Whether the beginning of a file shows UTF-16, UTF-32 or binary data; NULs beside JSON are a crash's padding."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+        return True
+    sample = head[:4096]
+    if b"{\x00" in sample or b"\x00{" in sample.lstrip(b"\x00"):
+        return b'{"' not in sample
+    num_control = len(sample) - len(sample.translate(None, _CONTROL))
+    return num_control > len(sample) // 100 and b'{"' not in head and b"{\n" not in head
+
+
+_CONTROL: Final = bytes(set(range(32)) - set(b"\t\n\r\f"))

@@ -1,0 +1,140 @@
+"""The shape of one Open Hand History record as typed structs, and the fast way from bytes to them.
+
+``decode_exact`` reads the one layout that rs-poker writes, every key of it and no other, in a few microseconds; it
+returns None for everything else, which ``ohh_lenient`` then reads slowly and forgivingly into the same structs. Both
+refuse an object that names a key twice: the last value would silently hide the first. Here nothing is known of poker.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+MAX_CHIPS: Final = 1e15  # above this float64 cannot count single chips; also keeps sums finite
+
+Chips = Annotated[float, msgspec.Meta(ge=0, le=MAX_CHIPS)]
+PlayerId = int | str
+
+
+class OhhAction(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """One action of a round."""
+
+    action_number: int
+    player_id: PlayerId | None
+    action: str
+    amount: Chips | None
+    is_allin: bool | None
+    cards: list[str] | None = None
+
+
+class OhhRound(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """One round: a street's cards and actions."""
+
+    id: int
+    street: str
+    cards: list[str] | None = None
+    actions: list[OhhAction]
+
+
+class OhhWin(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """What one player wins from one pot."""
+
+    player_id: PlayerId
+    win_amount: Chips
+
+
+class OhhPot(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """One pot; ``unpaid`` is its rake and jackpot fee, None where the source does not say."""
+
+    number: int
+    amount: Chips
+    player_wins: list[OhhWin]
+    unpaid: Chips | None = None
+
+
+class OhhPlayer(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """One player of the table; ``cards`` is an exporter's extension."""
+
+    id: PlayerId
+    seat: int
+    name: str
+    display: str
+    starting_stack: Chips
+    is_sitting_out: bool
+    cards: list[str] | None = None
+
+
+class OhhBetLimit(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """The betting structure."""
+
+    bet_type: str
+    bet_cap: float
+
+
+class OhhHand(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """One hand; the fields with defaults never occur in the exact layout."""
+
+    spec_version: str
+    site_name: str
+    network_name: str
+    internal_version: str
+    tournament: bool
+    game_number: str
+    start_date_utc: str | None
+    table_name: str
+    game_type: str
+    bet_limit: OhhBetLimit
+    table_size: int
+    currency: str
+    dealer_seat: int
+    small_blind_amount: Chips
+    big_blind_amount: Chips
+    ante_amount: Chips
+    players: list[OhhPlayer]
+    rounds: list[OhhRound]
+    pots: list[OhhPot]
+
+
+class OhhRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The wrapper object."""
+
+    ohh: OhhHand
+
+
+def decode_exact(data: bytes) -> OhhHand | None:
+    """Return the hand of a record in rs-poker's exact layout, or None where anything at all differs."""
+    try:
+        hand = _decode(data).ohh
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return hand if data.count(b":") == _num_colons(hand) else None
+
+
+_NUM_KEYS_HAND: Final = 1 + 19 + 2  # the wrapper's, the hand's, the bet limit's
+_NUM_KEYS_PLAYER: Final = 6
+_NUM_KEYS_ROUND: Final = 3
+_NUM_KEYS_ACTION: Final = 5
+_NUM_KEYS_POT: Final = 3
+_NUM_KEYS_WIN: Final = 2
+_decode = msgspec.json.Decoder(OhhRecord).decode
+
+
+def _num_colons(hand: OhhHand) -> int:
+    """Count the colons of a record that names each of its keys once and has colons in no text but the date.
+
+    All keys of the layout are required and no others allowed, so a surplus can only be a repeated key or a colon in a
+    name; both are left to the slow path, which tells them apart.
+    """
+    date = hand.start_date_utc
+    count = _NUM_KEYS_HAND + _NUM_KEYS_PLAYER * len(hand.players) + _NUM_KEYS_POT * len(hand.pots)
+    if date is not None:
+        count += date.count(":")
+    for pot in hand.pots:
+        count += _NUM_KEYS_WIN * len(pot.player_wins)
+    for played_round in hand.rounds:
+        count += _NUM_KEYS_ROUND + _NUM_KEYS_ACTION * len(played_round.actions)
+        if played_round.cards is not None:
+            count += 1
+        for action in played_round.actions:
+            if action.cards is not None:
+                count += 1
+    return count
