@@ -7,18 +7,18 @@ bets are taken as hints. Cards shown are kept as labels; they never become steps
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from operator import attrgetter
 from typing import Final
 
 from range_reader_core.cards import CARD_BY_NAME
 from range_reader_core.hand import Event, EventKind, LabelSource
+from range_reader_core.ohh_actions import CODES, PASSIVE, POST_KINDS, Code
+from range_reader_core.ohh_cards import HIDDEN_CARD
 from range_reader_core.ohh_rejects import RejectError, RejectReason
 from range_reader_core.ohh_schema import OhhAction, OhhHand, OhhPlayer, OhhRound
 from range_reader_core.replay import RELATIVE_SLACK, cent_slack
 from range_reader_core.tokens import MAX_SEATS
-
-HIDDEN_CARD: Final = "??"  # how the lenient reader writes a card that the source hides
 
 
 class HandTag(StrEnum):
@@ -92,66 +92,19 @@ def draft(hand: OhhHand, tags: set[str]) -> Draft:
     return _draft(hand, tags)
 
 
-class _Code(IntEnum):
-    """What the reader does with an action that is no plain bet, call, check or fold (those are ``EventKind``)."""
-
-    DEALT = 20
-    POST_ANTE = 21
-    POST_DEAD = 22
-    POST_SB = 23
-    POST_BB = 24
-    STRADDLE = 25
-    EXTRA_BLIND = 26
-    SHOWS = 30
-    MUCKS = 31
-    ADDED_CHIPS = 32
-    ADD_TO_POT = 33
-    NOTHING = 34  # sits down, stands up, is paid: no chips move within the hand
-
-
-_CODES: Final[dict[str, int]] = {
-    "Fold": EventKind.FOLD,
-    "Check": EventKind.CHECK,
-    "Call": EventKind.CALL,
-    "Bet": EventKind.BET,
-    "Raise": EventKind.RAISE,
-    "Dealt Cards": _Code.DEALT,
-    "Post Ante": _Code.POST_ANTE,
-    "Post Dead": _Code.POST_DEAD,
-    "Post SB": _Code.POST_SB,
-    "Post BB": _Code.POST_BB,
-    "Straddle": _Code.STRADDLE,
-    "Post Extra Blind": _Code.EXTRA_BLIND,
-    "Shows Cards": _Code.SHOWS,
-    "Mucks Cards": _Code.MUCKS,
-    "Added Chips": _Code.ADDED_CHIPS,
-    "Add to Pot": _Code.ADD_TO_POT,
-    "Added To Pot": _Code.ADD_TO_POT,
-    "Sits Down": _Code.NOTHING,
-    "Stands Up": _Code.NOTHING,
-    "Payout": _Code.NOTHING,
-    "Player Adjustment": _Code.NOTHING,
-}
-_POST_KINDS: Final[dict[int, EventKind]] = {
-    _Code.POST_ANTE: EventKind.POST_ANTE,
-    _Code.POST_DEAD: EventKind.POST_ANTE,
-    _Code.POST_SB: EventKind.POST_BLIND,
-    _Code.POST_BB: EventKind.POST_BLIND,
-    _Code.STRADDLE: EventKind.POST_BLIND,
-    _Code.EXTRA_BLIND: EventKind.POST_BLIND,
-}
-_PASSIVE: Final = frozenset({_Code.SHOWS, _Code.MUCKS, _Code.ADDED_CHIPS, _Code.ADD_TO_POT, _Code.NOTHING})
 # A fold or a check of a seat is always the same event: shared, not built again.
-_FREE_STEPS: Final = {kind: [Event(kind, seat) for seat in range(MAX_SEATS)] for kind in (EventKind.FOLD, EventKind.CHECK)}
+_FREE_STEPS: Final[dict[int, list[Event]]] = {
+    kind: [Event(kind, seat) for seat in range(MAX_SEATS)] for kind in (EventKind.FOLD, EventKind.CHECK)
+}
 _DEALS: Final = {"Flop": (EventKind.FLOP, 0, 3), "Turn": (EventKind.TURN, 3, 4), "River": (EventKind.RIVER, 4, 5)}
 _RAISE: Final = EventKind.RAISE
 _FOLD: Final = EventKind.FOLD
 _CHECK: Final = EventKind.CHECK
-_DEALT: Final = _Code.DEALT
-_SHOWS: Final = _Code.SHOWS
-_POST_ANTE: Final = _Code.POST_ANTE
-_POST_SB: Final = _Code.POST_SB
-_POST_BB: Final = _Code.POST_BB
+_DEALT: Final = Code.DEALT
+_SHOWS: Final = Code.SHOWS
+_POST_ANTE: Final = Code.POST_ANTE
+_POST_SB: Final = Code.POST_SB
+_POST_BB: Final = Code.POST_BB
 _new = tuple.__new__
 
 
@@ -201,7 +154,7 @@ def _draft(hand: OhhHand, tags: set[str]) -> Draft:
             if has_shown and played_round.cards:
                 tags.add(HandTag.MID_SHOWDOWN)
         for action in played_round.actions:
-            code = _CODES.get(action.action)
+            code = CODES.get(action.action)
             seat = seat_of.get(action.player_id, -1)
             if seat < 0 or code is None:
                 _odd_action(action, seat, hand, built)
@@ -231,7 +184,7 @@ def _draft(hand: OhhHand, tags: set[str]) -> Draft:
                 elif code != _POST_ANTE:
                     tags.add(HandTag.EXTRA_POST)
                 if chips > 0.0:
-                    append(_new(Event, (_POST_KINDS[code], seat, chips, action.is_allin is not False, ())))
+                    append(_new(Event, (POST_KINDS[code], seat, chips, action.is_allin is not False, ())))
                 else:
                     tags.add(HandTag.ZERO_POST)
             elif code == _SHOWS:
@@ -341,19 +294,19 @@ def _know_cards(names: list[str] | None, seat: int, built: Draft, source: LabelS
 
 def _odd_action(action: OhhAction, seat: int, hand: OhhHand, built: Draft) -> None:
     """Read an action that is unknown, moves no chips of a stack, or names nobody who plays."""
-    code = _CODES.get(action.action)
+    code = CODES.get(action.action)
     if code is None:
         if action.amount:
             raise RejectError(RejectReason.UNKNOWN_ACTION, f"{action.action!r} moves {action.amount} chips")
         built.tags.add(HandTag.UNKNOWN_ACTION)
-    elif code is _Code.ADD_TO_POT:
+    elif code is Code.ADD_TO_POT:
         built.added_chips += action.amount or 0.0
         built.tags.add(HandTag.ADDED_TO_POT)
-    elif code is _Code.NOTHING:
+    elif code is Code.NOTHING:
         return
     elif seat < 0:
         _absent_action(action, code, hand)
-    elif code is _Code.ADDED_CHIPS:
+    elif code is Code.ADDED_CHIPS:
         built.top_ups[seat] = built.top_ups.get(seat, 0.0) + (action.amount or 0.0)
     else:
         _know_cards(action.cards, seat, built, LabelSource.SHOWN)
@@ -364,7 +317,7 @@ def _absent_action(action: OhhAction, code: int, hand: OhhHand) -> None:
     absent = next((player for player in hand.players if player.id == action.player_id), None)
     if absent is None:
         raise RejectError(RejectReason.PLAYERS, f"{action.action} names player {action.player_id!r}, who is not at the table")
-    if code in _PASSIVE or (code > _RAISE and not action.amount):
+    if code in PASSIVE or (code > _RAISE and not action.amount):
         return
     if absent.starting_stack > 0.0:
         raise _NotSittingOutError(absent)

@@ -18,6 +18,7 @@ class RejectReason(StrEnum):
     FILE_NO_HANDS = "FILE_NO_HANDS"  # there were records, and every one was refused
     REC_ENCODING = "REC_ENCODING"  # invalid UTF-8
     REC_JSON = "REC_JSON"  # not JSON: stray bytes, a syntax error, nesting too deep to read
+    REC_TOML = "REC_TOML"  # not TOML, the notation of PHH files
     REC_TRUNCATED = "REC_TRUNCATED"  # torn at the end or in the middle
     REC_TOO_LARGE = "REC_TOO_LARGE"  # longer than any hand can be
     REC_NOT_OHH = "REC_NOT_OHH"  # JSON, but not a hand: a tournament summary, a namesake format
