@@ -162,7 +162,7 @@ def _is_board(stream: torch.Tensor) -> torch.Tensor:
 
 def _is_villain_fold(stream: torch.Tensor, is_predict: torch.Tensor) -> torch.Tensor:
     villain = ((stream - int(BaseAction.PREDICT_HOLE) * MAX_SEATS) * is_predict).sum(1)  # (B,)
-    return (stream == int(BaseAction.FOLD) * MAX_SEATS + villain[:, None]) & is_predict.any(1)[:, None]
+    return stream == int(BaseAction.FOLD) * MAX_SEATS + villain[:, None]
 
 
 def _num_board_cards(stream: torch.Tensor) -> torch.Tensor:

@@ -125,6 +125,14 @@ def test_padding_is_never_supervised_and_changes_nothing_before_it() -> None:
     assert torch.equal(masks.point_positions(padded), masks.point_positions(bare))
 
 
+def test_nothing_is_supervised_without_a_villain() -> None:
+    """Without ``predict_hole`` there is no question."""
+    stream = stream_of(three_way_showdown(), 2, 0)
+    assert masks.is_supervised(stream).any()
+    stream[stream == tokens.token_of("predict_hole@seat2")] = tokens.token_of("hide_hole@seat2")
+    assert not masks.is_supervised(stream).any()
+
+
 @pytest.mark.parametrize(
     ("hand", "villain", "perspective", "stratum", "points"),
     [
@@ -149,6 +157,8 @@ def test_a_deal_that_the_cut_splits_is_no_point() -> None:
     """Reading after two of three flop cards would not be a read after the flop."""
     stream = stream_of(three_way_showdown(), 2, 0)
     assert masks.point_positions(stream[:, :17]).tolist() == [[-1, -1, -1, 16]]
+    padded = torch.nn.functional.pad(stream[:, :17], (0, 5), value=tokens.PAD)
+    assert masks.point_positions(padded).tolist() == [[-1, -1, -1, 16]]
     assert masks.point_positions(stream[:, :18]).tolist() == [[17, -1, -1, 17]]
     assert masks.point_positions(stream[:, :2]).tolist() == [[-1, -1, -1, 1]]
 
