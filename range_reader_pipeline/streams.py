@@ -13,8 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
-CONTENT_SUFFIXES: Final = (".ohh", ".jsonl", ".ndjson", ".json")
-_CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
+from range_reader_pipeline.suffixes import codec_of
+
 BUFFER_BYTES: Final = 1 << 20
 STEP_BYTES: Final = 1 << 15  # decompressed at a time; what is lost where a stream breaks
 FREE_BYTES: Final = 1 << 28  # decompressed bytes below which no ratio is too high
@@ -33,6 +33,7 @@ class HashingReader(io.RawIOBase):
         self._file = path.open("rb", buffering=0)
         self._hash = hashlib.sha256()
         self.num_bytes = 0
+        self.error: OSError | None = None  # the disk's, which must not be mistaken for one of a file that is written meanwhile
 
     def readable(self) -> bool:
         """Return True."""
@@ -40,7 +41,11 @@ class HashingReader(io.RawIOBase):
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # RawIOBase types a WriteableBuffer
         """Fill the buffer and hash what went in."""
-        count = self._file.readinto(buffer)
+        try:
+            count = self._file.readinto(buffer)
+        except OSError as error:
+            self.error = error
+            raise
         if count:
             self._hash.update(memoryview(buffer)[:count])
             self.num_bytes += count
@@ -70,7 +75,7 @@ class PlainStream(io.BufferedReader):
             name: its name.
             max_ratio: most decompressed bytes per compressed byte, once past ``FREE_BYTES``.
         """
-        codec = next((codec for suffix, codec in _CODECS.items() if name.lower().endswith(suffix)), None)
+        codec = codec_of(name)
         self._decompressed = None if codec is None else _Decompressed(source, codec, max_ratio)
         super().__init__(source if self._decompressed is None else self._decompressed, BUFFER_BYTES)
 
@@ -109,11 +114,3 @@ class _Decompressed(io.RawIOBase):
             return 0
         buffer[: len(data)] = data
         return len(data)
-
-
-def content_suffix(name: str) -> str | None:
-    """Return which of ``CONTENT_SUFFIXES`` a file name ends in, below any compression suffix; None for another kind of file."""
-    stem = name.lower()
-    for suffix in _CODECS:
-        stem = stem.removesuffix(suffix)
-    return next((suffix for suffix in CONTENT_SUFFIXES if stem.endswith(suffix)), None)

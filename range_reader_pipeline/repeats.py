@@ -1,0 +1,72 @@
+"""Hands that occur more than once, in one file or in several: which occurrence counts.
+
+The first occurrence wins: the file with the smallest content hash, and within it the first in the file. A later one with the same
+content is a repeat (a re-import, a seeded re-run); one with other content under the same id is a conflict, because ids are
+not to be trusted. Both are dropped and counted, so every hand counts once whatever files it came in. Ids are compared by
+128-bit hashes: 40 bytes a hand in memory while the decision is taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from range_reader_pipeline.reads_cache import ReadsCache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """Which hands of which files are dropped. Files without any are not in the tables."""
+
+    repeat_rows: dict[str, npt.NDArray[np.int64]]  # by content hash: rows of hands that are in the data already
+    conflict_rows: dict[str, npt.NDArray[np.int64]]  # by content hash: rows of other hands under a taken id
+
+    def dropped_rows(self, sha256: str) -> npt.NDArray[np.int64]:
+        """Return the rows of a file's hands that are dropped, ascending."""
+        none = np.zeros(0, dtype=np.int64)
+        return np.sort(np.concatenate([self.repeat_rows.get(sha256, none), self.conflict_rows.get(sha256, none)]))
+
+    @property
+    def num_repeats(self) -> int:
+        """Number of hands dropped as repeats."""
+        return sum(len(rows) for rows in self.repeat_rows.values())
+
+    @property
+    def num_conflicts(self) -> int:
+        """Number of hands dropped as conflicts."""
+        return sum(len(rows) for rows in self.conflict_rows.values())
+
+
+def find_repeats(cache: ReadsCache, sha256s: Sequence[str]) -> Repeats:
+    """Return the hands to drop from the entries of these files, whatever order they are named in.
+
+    Raises:
+        CorruptCacheError: an entry cannot be read.
+    """
+    ordered = sorted(set(sha256s))
+    pairs = [cache.hand_hashes(sha256) for sha256 in ordered]
+    ids = np.concatenate([np.zeros((0, 2), dtype=np.uint64), *(pair[0] for pair in pairs)])
+    contents = np.concatenate([np.zeros((0, 2), dtype=np.uint64), *(pair[1] for pair in pairs)])
+    starts = np.cumsum([0, *(len(pair[0]) for pair in pairs)])
+    del pairs
+
+    order = np.lexsort((ids[:, 1], ids[:, 0]))  # stable: hands of one id stay in the order of files and rows
+    ids, contents = ids[order], contents[order]
+    is_later = np.zeros(len(order), dtype=np.bool_)
+    is_later[1:] = (ids[1:] == ids[:-1]).all(axis=1)
+    first = np.maximum.accumulate(np.where(is_later, 0, np.arange(len(order))))
+    is_same = (contents == contents[first]).all(axis=1)
+    return Repeats(
+        repeat_rows=_by_file(order[is_later & is_same], starts, ordered),
+        conflict_rows=_by_file(order[is_later & ~is_same], starts, ordered),
+    )
+
+
+def _by_file(
+    rows: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], sha256s: Sequence[str]
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Return global rows as ascending rows of their files."""
+    rows = np.sort(rows)
+    files = np.searchsorted(starts, rows, side="right") - 1
+    return {sha256s[file]: rows[files == file] - starts[file] for file in np.unique(files)}

@@ -1,0 +1,243 @@
+"""From the catalogue to published shards: encode what is not cached, drop repeats, shuffle, publish.
+
+The whole of it runs under one lock, so two runs at once do the work once: the second finds the version published and reuses
+it. Killed at any point, the next run sweeps up what was unfinished and ends with the same bytes. A cache entry damaged on disk is
+encoded again. Nothing here knows Dagster; progress goes to a callback, and what a person must act on is an exception.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock, Timeout
+
+from range_reader_core.encoder import EncodingCounts
+from range_reader_pipeline.catalogue import Catalogue
+from range_reader_pipeline.ingest import FileOutcome, FileTask, ingest_files, open_cache
+from range_reader_pipeline.paths import SPLITS, HomePaths
+from range_reader_pipeline.publication import (
+    Manifest,
+    building,
+    make_manifest,
+    point_data,
+    publish,
+    published,
+    shards_version,
+    whole_manifest,
+)
+from range_reader_pipeline.reads_cache import CorruptCacheError, FileCounts, ReadsCache
+from range_reader_pipeline.rejects import rejects_version, write_rejects
+from range_reader_pipeline.repeats import Repeats, find_repeats
+from range_reader_pipeline.shuffle import ShuffleConfig, ShuffleResult, shuffle
+from range_reader_pipeline.storage import sweep
+from range_reader_pipeline.workers import Workers, num_cores, workers
+
+LOCK_NOTICE_S: Final = 10.0
+SMALL_BYTES: Final = 4_000_000  # below this, starting worker processes costs more than they save
+PROGRESS_STEPS: Final = 20  # messages about files, at most about so many
+
+OnProgress = Callable[[str], None]
+
+
+class NothingToReadError(ValueError):
+    """No file could be read, or every hand was rejected; ``reasons`` counts why."""
+
+    def __init__(self, message: str, reasons: dict[str, int]) -> None:
+        """Carry the message and the reasons."""
+        super().__init__(message)
+        self.reasons = reasons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildResult:
+    """The published shards."""
+
+    manifest: Manifest
+    is_reused: bool  # the version was there already
+    num_files_encoded: int  # the others came from the cache; 0 where the version was there
+    problems: dict[str, str]  # file name -> why it could not be read now, although it is catalogued
+
+
+def build_shards(
+    paths: HomePaths,
+    catalogue: Catalogue,
+    config: ShuffleConfig,
+    *,
+    num_workers: int = 0,
+    on_progress: OnProgress = lambda _: None,
+) -> BuildResult:
+    """Publish the shards of a catalogue's files.
+
+    Args:
+        paths: the home.
+        catalogue: of the files.
+        config: of the shuffle.
+        num_workers: processes; 0 for one a core, or none beside this one where there is little to do.
+        on_progress: called with what was just done.
+
+    Raises:
+        NothingToReadError: no file can be read, or every hand was rejected.
+        OSError: the disk refused.
+        WorkerDiedError: a worker was killed.
+    """
+    contents = {entry.sha256: entry for entry in reversed(catalogue.readable)}  # of equal contents, the first name
+    if not contents:
+        msg = f"{catalogue.folder} holds no readable hand histories"
+        raise NothingToReadError(msg, {})
+    with _locked(paths.ingest_lock, on_progress):
+        _sweep(paths)
+        cache = open_cache(paths.reads_cache)
+        result = _reuse(paths, shards_version(list(contents), config))
+        if result is None:
+            tasks = [
+                FileTask(path=catalogue.folder / entry.name, name=entry.name, sha256=entry.sha256, cache=cache)
+                for entry in contents.values()
+            ]
+            to_encode = [task for task in tasks if cache.counts(task.sha256) is None]
+            num_bytes = sum(contents[task.sha256].size_bytes for task in to_encode)
+            with workers(num_workers or _fitting_workers(len(to_encode), num_bytes)) as pool:
+                result = _build(paths, tasks, config, pool, on_progress)
+        if rejects_version(paths.rejects) != result.manifest["version"]:
+            names = {sha256: contents[sha256].name for sha256 in result.manifest["inputs"]}
+            _restore_rejects(paths, cache, names, str(result.manifest["version"]), on_progress)
+        cache.prune(set(contents))
+    return result
+
+
+def _build(
+    paths: HomePaths, tasks: Sequence[FileTask], config: ShuffleConfig, pool: Workers, on_progress: OnProgress
+) -> BuildResult:
+    step = max(1, len(tasks) // PROGRESS_STEPS)
+
+    def on_file(count: int, outcome: FileOutcome) -> None:
+        if count % step == 0 or count == len(tasks):
+            on_progress(f"encoded {count} of {len(tasks)} files, last {outcome.name}")
+
+    num_cached = sum(task.cache.counts(task.sha256) is not None for task in tasks)
+    outcomes = ingest_files(tasks, pool, on_file)
+    problems = {outcome.name: outcome.problem for outcome in outcomes if outcome.counts is None}
+    used = {outcome.sha256: outcome.counts for outcome in outcomes if outcome.counts is not None}
+    _require_hands(used, problems)
+    version = shards_version(list(used), config)
+    reused = _reuse(paths, version)
+    if reused is not None:
+        return BuildResult(manifest=reused.manifest, is_reused=True, num_files_encoded=len(tasks) - num_cached, problems=problems)
+    by_sha256 = {task.sha256: task for task in tasks}
+    cache = tasks[0].cache
+    for _ in range(len(tasks)):
+        try:
+            with building(paths, version) as folder:
+                repeats = find_repeats(cache, list(used))
+                scratch = paths.scratch / f"{version}.tmp"
+                result = shuffle(
+                    cache, list(used), repeats, folder, scratch=scratch, config=config, workers=pool, on_progress=on_progress
+                )
+                manifest = make_manifest(version, list(used), config, result.shards, _counts(used, repeats, result))
+                write_rejects(paths.rejects, cache, {sha256: by_sha256[sha256].name for sha256 in used}, repeats, version)
+                publish(paths, folder, manifest)
+            break
+        except CorruptCacheError as error:
+            on_progress(f"{error}; encoding the file again")
+            cache.discard(error.sha256)
+            ingest_files([by_sha256[error.sha256]], pool)
+    else:
+        msg = f"{cache.folder}: entries stay unreadable after they were written again; is the disk failing?"
+        raise OSError(msg)
+    on_progress(f"published version {version}")
+    return BuildResult(manifest=manifest, is_reused=False, num_files_encoded=len(tasks) - num_cached, problems=problems)
+
+
+def _reuse(paths: HomePaths, version: str) -> BuildResult | None:
+    """Return the version if it is published, or was and is still there whole; it is then published again."""
+    manifest = published(paths)
+    if manifest is None or manifest["version"] != version:
+        manifest = whole_manifest(paths.data_versions / version)
+        if manifest is None:
+            return None
+        point_data(paths, paths.data_versions / version)
+    return BuildResult(manifest=manifest, is_reused=True, num_files_encoded=0, problems={})
+
+
+def _restore_rejects(paths: HomePaths, cache: ReadsCache, names: dict[str, str], version: str, on_progress: OnProgress) -> None:
+    """Write the rejects of a reused version again, if the cache still knows them."""
+    try:
+        repeats = find_repeats(cache, list(names))
+        write_rejects(paths.rejects, cache, names, repeats, version)
+    except CorruptCacheError as error:
+        on_progress(f"{paths.rejects} could not be restored: {error}")
+
+
+def _require_hands(used: dict[str, FileCounts], problems: dict[str, str]) -> None:
+    reasons: dict[str, int] = {}
+    for counts in used.values():
+        for code, count in counts.by_code.items():
+            reasons[code] = reasons.get(code, 0) + count
+    if not used:
+        name, problem = next(iter(problems.items()))
+        msg = f"none of the {len(problems)} files can be read; the first, {name}: {problem}"
+        raise NothingToReadError(msg, reasons)
+    if not any(counts.encoding.num_hands for counts in used.values()):
+        msg = f"not one hand was accepted from {len(used)} files" if reasons else f"the {len(used)} files hold no hands"
+        raise NothingToReadError(msg, reasons)
+    if not any(counts.encoding.num_reads for counts in used.values()):
+        msg = "hands were accepted, but none shows the cards of two players, so there is nothing to learn from"
+        raise NothingToReadError(msg, reasons)
+
+
+def _counts(used: dict[str, FileCounts], repeats: Repeats, result: ShuffleResult) -> dict[str, Any]:
+    encoding = sum((counts.encoding for counts in used.values()), EncodingCounts())
+    by_code: dict[str, int] = {}
+    for counts in used.values():
+        for code, count in counts.by_code.items():
+            by_code[code] = by_code.get(code, 0) + count
+    return {
+        "num_files": len(used),
+        "num_failed_files": sum(counts.is_failed for counts in used.values()),
+        "num_accepted": encoding.num_hands,
+        "num_rejected": sum(counts.num_rejected for counts in used.values()),
+        "rejected_by_code": by_code,
+        "num_repeats": repeats.num_repeats,
+        "num_conflicts": repeats.num_conflicts,
+        "num_hands": encoding.num_hands - repeats.num_repeats - repeats.num_conflicts,
+        "num_walks": encoding.num_walks,
+        "num_unlabelled_hands": encoding.num_unlabelled_hands,
+        "hands_by_split": result.num_hands,
+        "reads_by_split": {split: sum(s.num_reads for s in result.shards if s.split == split) for split in SPLITS},
+        "num_reads": sum(shard.num_reads for shard in result.shards),
+        "num_positions": sum(shard.num_positions for shard in result.shards),
+        "num_cut_reads": encoding.num_cut_reads,
+        "num_cut_positions": encoding.num_cut_positions,
+        "num_bytes": sum(shard.num_bytes for shard in result.shards),
+    }
+
+
+def _fitting_workers(num_files: int, num_bytes: int) -> int:
+    if num_bytes < SMALL_BYTES:
+        return 1
+    return max(1, min(num_cores(), num_files))
+
+
+def _sweep(paths: HomePaths) -> None:
+    """Remove what a killed run left; the lock says that nobody else is writing."""
+    for folder in (paths.scratch, paths.reads_cache, paths.data_versions):
+        sweep(folder)
+
+
+@contextmanager
+def _locked(path: Path, on_progress: OnProgress) -> Iterator[None]:
+    """Hold the ingest lock, waiting for whoever holds it. The system releases the lock of a process that was killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    while True:
+        try:
+            lock.acquire(timeout=LOCK_NOTICE_S)
+        except Timeout:
+            on_progress("another run is encoding for this home; waiting for it")
+        else:
+            break
+    try:
+        yield
+    finally:
+        lock.release()

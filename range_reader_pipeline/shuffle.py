@@ -1,0 +1,326 @@
+"""The keyed shuffle: reads of many cache entries into shards, out of core, the same whatever the order or the number of workers.
+
+Every read has a uniform 64-bit key (``partition.read_keys``), and a split is its reads in the order of their keys. Shards are
+equal ranges of keys, a power of two of them. First the entries become runs: files of bounded size, sorted by key within each
+split. Then each shard takes its range of keys out of every run and sorts them. No process ever holds more than a run or a
+shard, and both steps spread over the workers. Which repeated hands are dropped is decided elsewhere and applied on the way.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from range_reader_core.partition import read_keys, split_of
+from range_reader_core.tokens import FLOP, RIVER, TURN
+from range_reader_pipeline.paths import SPLITS
+from range_reader_pipeline.reads_cache import Chunk, ReadsCache
+from range_reader_pipeline.repeats import Repeats
+from range_reader_pipeline.shards import SHARD_SCHEMA, shard_name
+from range_reader_pipeline.workers import Workers
+
+RUN_READS: Final = 1 << 17  # about 30 MB of rows
+RUN_SCHEMA: Final = SHARD_SCHEMA.append(pa.field("key", pa.uint64()))
+STREET_NAMES: Final = ("preflop", "flop", "turn", "river")
+_SHARD_OPTIONS: Final[dict[str, Any]] = {
+    # Fixed, because the bytes of a shard are part of what is promised.
+    "compression": "zstd",
+    "compression_level": 3,
+    "use_dictionary": ["actions.list.element", "hand_id", "source", "label_source"],
+    "write_statistics": False,
+    "version": "2.6",
+    "data_page_version": "1.0",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffleConfig:
+    """What decides where a read lies."""
+
+    seed: int = 0  # of the order, 0..2**64-1
+    reads_per_shard: int = 1 << 17  # a shard holds at most about so many
+
+    def __post_init__(self) -> None:
+        """Check the record."""
+        if not 0 <= self.seed < 2**64:
+            msg = f"seed must be in 0..2**64-1, got {self.seed}"
+            raise ValueError(msg)
+        if self.reads_per_shard < 1:
+            msg = f"reads_per_shard must be positive, got {self.reads_per_shard}"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardInfo:
+    """One finished shard."""
+
+    split: str
+    name: str
+    num_reads: int
+    num_positions: int
+    num_bytes: int
+    sha256: str
+    reads_by_source: dict[str, int]
+    reads_by_size_and_street: dict[str, int]  # "6 river": six dealt in, a river card was dealt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffleResult:
+    """What was written."""
+
+    shards: tuple[ShardInfo, ...]  # by split, then by place
+    num_hands: dict[str, int]  # by split, hands that have reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunTask:
+    cache: ReadsCache
+    sha256s: tuple[str, ...]
+    dropped: dict[str, npt.NDArray[np.int64]]  # rows of hands, by content hash
+    seed: int
+    folder: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    path: Path
+    num_reads: dict[str, int]  # by split
+    num_hands: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ShardTask:
+    split: str
+    index: int
+    num_shards: int
+    runs: tuple[Path, ...]
+    path: Path
+
+
+def num_shards(num_reads: int, reads_per_shard: int) -> int:
+    """Return the least power of two of shards that hold at most ``reads_per_shard`` on average; 1 for no reads."""
+    shards = 1
+    while num_reads > shards * reads_per_shard:
+        shards *= 2
+    return shards
+
+
+def shuffle(
+    cache: ReadsCache,
+    sha256s: Sequence[str],
+    repeats: Repeats,
+    folder: Path,
+    *,
+    scratch: Path,
+    config: ShuffleConfig,
+    workers: Workers,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> ShuffleResult:
+    """Write the shards of all splits under ``folder``; a split without reads is one shard without rows.
+
+    Args:
+        cache: of the entries.
+        sha256s: contents to take, in any order.
+        repeats: hands to drop.
+        folder: a new folder.
+        scratch: a folder for runs, removed when done.
+        config: seed and size.
+        workers: who does it.
+        on_progress: called with what was just done.
+
+    Raises:
+        CorruptCacheError: an entry cannot be read.
+        OSError: the disk refused.
+    """
+    scratch.mkdir(parents=True)
+    try:
+        run_lists = workers.map(_make_runs, _run_tasks(cache, sorted(set(sha256s)), repeats, scratch, config.seed))
+        runs = [run for part in run_lists for run in part]
+        on_progress(f"sorted {sum(sum(run.num_reads.values()) for run in runs)} reads into {len(runs)} runs")
+        tasks = []
+        for split in SPLITS:
+            (folder / split).mkdir(parents=True)
+            count = num_shards(sum(run.num_reads[split] for run in runs), config.reads_per_shard)
+            paths = tuple(run.path for run in runs if run.num_reads[split])
+            tasks += [
+                _ShardTask(split=split, index=index, num_shards=count, runs=paths, path=folder / split / shard_name(index))
+                for index in range(count)
+            ]
+        shards = workers.map(_make_shard, tasks, lambda done, _: on_progress(f"wrote shard {done} of {len(tasks)}"))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    for split in SPLITS:
+        seen = sum(shard.num_reads for shard in shards if shard.split == split)
+        expected = sum(run.num_reads[split] for run in runs)
+        if seen != expected:
+            msg = f"the shards of {split} hold {seen} reads, the runs held {expected}; this is a bug of the shuffle"
+            raise RuntimeError(msg)
+    return ShuffleResult(shards=tuple(shards), num_hands={split: sum(run.num_hands[split] for run in runs) for split in SPLITS})
+
+
+def _run_tasks(cache: ReadsCache, sha256s: Sequence[str], repeats: Repeats, scratch: Path, seed: int) -> list[_RunTask]:
+    """Group the entries so that small ones share a run. How they are grouped leaves no trace in the shards."""
+    groups: list[list[str]] = []
+    num_reads = RUN_READS
+    for sha256 in sha256s:
+        counts = cache.counts(sha256)
+        if num_reads >= RUN_READS:
+            groups.append([])
+            num_reads = 0
+        groups[-1].append(sha256)
+        num_reads += 0 if counts is None else counts.encoding.num_reads
+    return [
+        _RunTask(
+            cache=cache,
+            sha256s=tuple(group),
+            dropped={sha256: rows for sha256 in group if len(rows := repeats.dropped_rows(sha256))},
+            seed=seed,
+            folder=scratch,
+            name=f"{index:06d}",
+        )
+        for index, group in enumerate(groups)
+    ]
+
+
+def _make_runs(task: _RunTask) -> list[_Run]:
+    runs: list[_Run] = []
+    parts: list[pa.Table] = []
+    num_hands = dict.fromkeys(SPLITS, 0)
+    num_reads = 0
+    for part, hands in _rows(task):
+        parts.append(part)
+        num_reads += part.num_rows
+        for split in SPLITS:
+            num_hands[split] += hands[split]
+        if num_reads >= RUN_READS:
+            runs.append(_write_run(task.folder / f"{task.name}_{len(runs):06d}.arrow", parts, num_hands))
+            parts, num_hands, num_reads = [], dict.fromkeys(SPLITS, 0), 0
+    if num_reads:
+        runs.append(_write_run(task.folder / f"{task.name}_{len(runs):06d}.arrow", parts, num_hands))
+    return runs
+
+
+def _rows(task: _RunTask) -> Iterator[tuple[pa.Table, dict[str, int]]]:
+    """Yield the reads that count, with key and split, and the number of hands they come from by split."""
+    for sha256 in task.sha256s:
+        first_row = 0
+        dropped = task.dropped.get(sha256)
+        for chunk in task.cache.chunks(sha256):
+            num_reads = chunk.num_reads
+            is_kept = None
+            if dropped is not None:
+                here = dropped[(dropped >= first_row) & (dropped < first_row + len(num_reads))] - first_row
+                is_kept = np.ones(len(num_reads), dtype=np.bool_)
+                is_kept[here] = False
+            first_row += len(num_reads)
+            yield _keyed(chunk, is_kept, task.seed)
+
+
+def _keyed(chunk: Chunk, is_kept: npt.NDArray[np.bool_] | None, seed: int) -> tuple[pa.Table, dict[str, int]]:
+    reads = chunk.reads
+    hand_of_read = np.repeat(np.arange(len(chunk.num_reads)), chunk.num_reads)
+    ids = chunk.hand_ids.to_pylist()
+    split_of_hand = np.array([SPLITS.index(split_of(hand_id)) for hand_id in ids], dtype=np.uint8)
+    key = read_keys(seed, ids, hand_of_read, reads["villain_seat"].to_numpy(), reads["perspective_seat"].to_numpy())
+    columns = {name: reads[name] for name in reads.schema.names}
+    columns["hand_id"] = chunk.hand_ids.take(pa.array(hand_of_read))
+    columns["source"] = chunk.sources.take(pa.array(hand_of_read))
+    columns["label_source"] = pc.if_else(reads["is_label_shown"], "shown", "dealt")
+    columns["key"] = pa.array(key)
+    columns["split"] = pa.array(split_of_hand[hand_of_read])
+    table = pa.table({name: columns[name] for name in [*RUN_SCHEMA.names, "split"]})
+    has_reads = chunk.num_reads > 0
+    if is_kept is not None:
+        table = table.filter(pa.array(is_kept[hand_of_read]))
+        has_reads &= is_kept
+    hands = np.bincount(split_of_hand[has_reads], minlength=len(SPLITS))
+    return table, {split: int(hands[index]) for index, split in enumerate(SPLITS)}
+
+
+def _write_run(path: Path, parts: Sequence[pa.Table], num_hands: dict[str, int]) -> _Run:
+    """Write a file of one batch per split, each sorted by key."""
+    table = pa.concat_tables(parts).combine_chunks()
+    split, key = table["split"].to_numpy(), table["key"].to_numpy()
+    order = np.lexsort((key, split))
+    table = table.drop_columns("split").take(pa.array(order)).combine_chunks().cast(RUN_SCHEMA)
+    ends = np.searchsorted(split[order], np.arange(len(SPLITS) + 1))
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RUN_SCHEMA) as writer:
+        for index in range(len(SPLITS)):
+            part = table.slice(ends[index], ends[index + 1] - ends[index])
+            writer.write_batch(part.to_batches()[0] if part.num_rows else _EMPTY_RUN_BATCH)
+    return _Run(
+        path=path,
+        num_reads={name: int(ends[index + 1] - ends[index]) for index, name in enumerate(SPLITS)},
+        num_hands=dict(num_hands),
+    )
+
+
+def _make_shard(task: _ShardTask) -> ShardInfo:
+    """Gather one range of keys from all runs, sort it and write it."""
+    shift = 64 - (task.num_shards.bit_length() - 1)
+    lowest, highest = task.index << shift, ((task.index + 1) << shift) - 1
+    slices = []
+    for path in task.runs:
+        with pa.memory_map(str(path)) as source:
+            batch = pa.ipc.open_file(source).get_batch(SPLITS.index(task.split))
+            key = batch["key"].to_numpy()
+            begin = int(np.searchsorted(key, np.uint64(lowest)))
+            end = int(np.searchsorted(key, np.uint64(highest), side="right"))
+            slices.append(batch.slice(begin, end - begin))
+    table = pa.Table.from_batches(slices, RUN_SCHEMA).combine_chunks()
+    table = table.take(pa.array(_order(table))).select(SHARD_SCHEMA.names).combine_chunks().cast(SHARD_SCHEMA)
+    pq.write_table(table, task.path, row_group_size=max(1, table.num_rows), **_SHARD_OPTIONS)
+    with task.path.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    counts = pc.value_counts(table["source"]).to_pylist()
+    return ShardInfo(
+        split=task.split,
+        name=task.path.name,
+        num_reads=table.num_rows,
+        num_positions=len(table["actions"].combine_chunks().flatten()) if table.num_rows else 0,
+        num_bytes=task.path.stat().st_size,
+        sha256=sha256,
+        reads_by_source={row["values"]: row["counts"] for row in sorted(counts, key=lambda row: row["values"])},
+        reads_by_size_and_street=_size_and_street(table),
+    )
+
+
+def _order(table: pa.Table) -> npt.NDArray[np.int64]:
+    """Return rows by key; keys that collide, by what they are keys of, so that no trace of the runs is left."""
+    key = table["key"].to_numpy()
+    order = np.argsort(key, kind="stable")
+    if not (key[order][1:] == key[order][:-1]).any():
+        return order
+    columns = [(name, "ascending") for name in ("key", "hand_id", "villain_seat", "perspective_seat")]
+    return np.asarray(pc.sort_indices(table, sort_keys=columns), dtype=np.int64)
+
+
+def _size_and_street(table: pa.Table) -> dict[str, int]:
+    """Count reads by players dealt in and last street dealt, which is read off the street marks."""
+    if not table.num_rows:
+        return {}
+    actions = table["actions"].combine_chunks()
+    tokens = actions.flatten().to_numpy()
+    marks = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.cumsum((tokens == FLOP) | (tokens == TURN) | (tokens == RIVER), out=marks[1:])
+    offsets = actions.offsets.to_numpy() - actions.offsets[0].as_py()
+    street = marks[offsets[1:]] - marks[offsets[:-1]]
+    size = table["num_players"].to_numpy().astype(np.int64)
+    counts = np.bincount(size * len(STREET_NAMES) + street)
+    return {
+        f"{place // len(STREET_NAMES)} {STREET_NAMES[place % len(STREET_NAMES)]}": int(count)
+        for place, count in enumerate(counts)
+        if count
+    }
+
+
+_EMPTY_RUN_BATCH: Final = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in RUN_SCHEMA], schema=RUN_SCHEMA)

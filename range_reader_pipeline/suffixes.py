@@ -1,0 +1,21 @@
+"""Which file names are hand histories, and how such a file is compressed. Names only; contents are the parser's business."""
+
+from typing import Final
+
+CONTENT_SUFFIXES: Final = (".ohh", ".jsonl", ".ndjson", ".json")
+CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
+
+
+def content_suffix(name: str) -> str | None:
+    """Return which of ``CONTENT_SUFFIXES`` a file name ends in, below any compression suffix; None for another kind of file."""
+    stem = name.lower()
+    for suffix in CODECS:
+        if stem.endswith(suffix):
+            stem = stem.removesuffix(suffix)
+            break
+    return next((suffix for suffix in CONTENT_SUFFIXES if stem.endswith(suffix)), None)
+
+
+def codec_of(name: str) -> str | None:
+    """Return how a file of this name is compressed, None for not at all."""
+    return next((codec for suffix, codec in CODECS.items() if name.lower().endswith(suffix)), None)
