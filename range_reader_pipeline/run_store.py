@@ -8,25 +8,23 @@ the hash is checked whenever the run is read, so nobody evaluates a file other t
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Final
 
 from filelock import FileLock, Timeout
 
 from range_reader_pipeline.paths import HomePaths
+from range_reader_pipeline.provenance import file_sha256
 from range_reader_pipeline.results_log import RunStatus
 from range_reader_pipeline.storage import link_target, point_link, read_json, write_json
 
 WEIGHTS_NAME: Final = "best.safetensors"
 FINISHED_NAME: Final = "finished.json"
-LOCK_WAIT_S: Final = 60.0  # a terminated training may still be saving; measured saves take a few seconds
-
-
-class TrainingIsRunningError(RuntimeError):
-    """Another process holds the training lock of this home."""
+WAIT_REPORT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +39,13 @@ class FinishedRun:
     best_step: int
     num_steps: int
     seconds: float  # wall clock spent training, over all resumptions
+    val_reads: int  # the first so many val reads were scored, one forward each: equal for all runs on the same data
     val_mrr: float
     val_loss_nats: float
     val_mean_rank: float
-    static_loss_nats: float  # of the training villains' static range on the same val positions
-    static_mrr: float
+    nats_below_static_range: float  # the static range's loss on the same positions minus ours
+    mrr_above_static_range: float
+    static_class_counts: tuple[float, ...]  # (169,) training villains by starting hand: the static range to compare with
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +55,29 @@ class RunStore:
     paths: HomePaths
 
     @contextmanager
-    def locked(self, owner: str) -> Iterator[None]:
-        """Hold the training lock of this home; ``owner`` says to others who holds it.
+    def locked(self, owner: str, on_wait: Callable[[str], None]) -> Iterator[None]:
+        """Hold the training lock of this home, waiting for as long as another process holds it.
 
-        Raises:
-            TrainingIsRunningError: another process still holds it after ``LOCK_WAIT_S``.
+        The operating system drops the lock when its holder dies, so nothing has to be cleaned up after a kill.
+
+        Args:
+            owner: tells others who holds it.
+            on_wait: called with who is waited for, at once and then every ``WAIT_REPORT_S``.
         """
         self.paths.runs.mkdir(parents=True, exist_ok=True)
         holder = self.paths.runs / ".training.owner"
         lock = FileLock(self.paths.runs / ".training.lock")
-        try:
-            lock.acquire(timeout=LOCK_WAIT_S)
-        except Timeout as error:
-            who = holder.read_text(encoding="utf-8") if holder.exists() else "an unknown process"
-            msg = f"a training already runs in {self.paths.root} ({who}); wait for it or stop it, then materialize again"
-            raise TrainingIsRunningError(msg) from error
+        for timeout_s in chain((0.0,), repeat(WAIT_REPORT_S)):
+            try:
+                lock.acquire(timeout=timeout_s)
+                break
+            except Timeout:
+                on_wait(holder.read_text(encoding="utf-8") if holder.exists() else "an unknown process")
         try:
             holder.write_text(owner, encoding="utf-8")
             yield
         finally:
+            holder.unlink(missing_ok=True)
             lock.release()
 
     def run_folder(self, identity: str, *, is_retrain: bool) -> Path:
@@ -102,7 +106,7 @@ class RunStore:
         record = read_json(folder / FINISHED_NAME)
         if record is None:
             return None
-        run = FinishedRun(**record)
+        run = FinishedRun(**{**record, "static_class_counts": tuple(record["static_class_counts"])})
         seen = file_sha256(folder / WEIGHTS_NAME)
         if seen != run.weights_sha256:
             msg = (
@@ -144,9 +148,3 @@ def judge(candidate: FinishedRun, kept: FinishedRun | None) -> RunStatus:
     if kept is None or kept.data_version != candidate.data_version:
         return RunStatus.KEEP
     return RunStatus.KEEP if candidate.val_mrr >= kept.val_mrr else RunStatus.DISCARD
-
-
-def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file's bytes as hex digits."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,8 +10,9 @@ import pytest
 
 from range_reader_pipeline import run_store
 from range_reader_pipeline.paths import home_paths
+from range_reader_pipeline.provenance import file_sha256
 from range_reader_pipeline.results_log import RunStatus
-from range_reader_pipeline.run_store import FinishedRun, RunStore, TrainingIsRunningError, file_sha256, judge, training_identity
+from range_reader_pipeline.run_store import FinishedRun, RunStore, judge, training_identity
 
 
 def _store(home: Path) -> RunStore:
@@ -31,11 +32,13 @@ def _finished(store: RunStore, run_id: str = "aa", *, val_mrr: float = 0.02, dat
         best_step=3,
         num_steps=5,
         seconds=1.5,
+        val_reads=64,
         val_mrr=val_mrr,
         val_loss_nats=6.5,
         val_mean_rank=320.0,
-        static_loss_nats=6.7,
-        static_mrr=0.016,
+        nats_below_static_range=0.2,
+        mrr_above_static_range=0.004,
+        static_class_counts=(1.0,) * 169,
     )
     store.finish(run)
     return run
@@ -103,29 +106,49 @@ def test_a_worse_run_on_the_same_data_is_discarded_and_new_data_is_kept(tmp_path
     assert judge(dataclasses.replace(kept, val_mrr=0.001, data_version="d2"), kept) is RunStatus.KEEP
 
 
+def _ignore(_: str) -> None: ...
+
+
 def _hold(home: Path, is_held: Event, may_end: Event) -> None:
-    with _store(home).locked("run 1234 of a person"):
+    with _store(home).locked("run 1234 of a person", _ignore):
         is_held.set()
         may_end.wait(60)
 
 
-def test_a_second_training_is_refused_and_told_who_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prevents two processes, say the CLI and the UI, from writing the same run at once."""
-    monkeypatch.setattr(run_store, "LOCK_WAIT_S", 0.1)
+def test_a_second_training_waits_and_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prevents two processes, say the CLI and the UI, from training at once, and the second from failing for it."""
+    monkeypatch.setattr(run_store, "WAIT_REPORT_S", 0.1)
     context = multiprocessing.get_context("spawn")
     is_held, may_end = context.Event(), context.Event()
     holder = context.Process(target=_hold, args=(tmp_path, is_held, may_end))
     holder.start()
     assert is_held.wait(60)
-    with pytest.raises(TrainingIsRunningError, match="run 1234 of a person"), _store(tmp_path).locked("me"):
-        pass
-    may_end.set()
+    waited_for: list[str] = []
+
+    def note(owner: str) -> None:
+        waited_for.append(owner)
+        if len(waited_for) == 3:
+            may_end.set()
+
+    with _store(tmp_path).locked("me", note):
+        assert waited_for[:3] == ["run 1234 of a person"] * 3
     holder.join()
-    with _store(tmp_path).locked("me"):
+
+
+def test_a_killed_training_leaves_no_lock(tmp_path: Path) -> None:
+    """Prevents a home that can never train again after a SIGKILL."""
+    context = multiprocessing.get_context("spawn")
+    is_held, may_end = context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path, is_held, may_end))
+    holder.start()
+    assert is_held.wait(60)
+    holder.kill()
+    holder.join()
+    with _store(tmp_path).locked("me", lambda owner: pytest.fail(f"waited for {owner}")):
         pass
 
 
 def test_an_error_inside_the_lock_passes_through(tmp_path: Path) -> None:
     """Prevents the lock from hiding what the training raised."""
-    with pytest.raises(ZeroDivisionError), _store(tmp_path).locked("me"):
+    with pytest.raises(ZeroDivisionError), _store(tmp_path).locked("me", _ignore):
         _ = 1 / 0

@@ -1,0 +1,247 @@
+"""One training from shards to kept checkpoint: lock, identity, resume or reuse, verdict, one row in ``results.tsv``.
+
+What decides is val mrr on the first ``VAL_READS`` val reads, one forward each, measured here on the saved weights in the same way
+for every run, whatever its configuration validated on. A killed process loses at most what the loop had not saved; every step
+after training can be repeated, so the next materialization picks up wherever this one ended.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import dagster as dg
+
+from range_reader_pipeline.config import TrainingConfig, core_train_config, preset_name
+from range_reader_pipeline.grading import STATIC, grade_strata, readers
+from range_reader_pipeline.paths import HomePaths
+from range_reader_pipeline.plots import CurvePoint
+from range_reader_pipeline.provenance import file_sha256, git_commit
+from range_reader_pipeline.publication import published
+from range_reader_pipeline.results_log import ResultRow, RunStatus, append_result, read_results
+from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore, judge, training_identity
+from range_reader_pipeline.training_events import Log, TrainingReporter, telling_where_it_stopped
+
+if TYPE_CHECKING:
+    from range_reader_core.reads import Reads
+    from range_reader_core.train_config import TrainConfig
+
+TRAINING_VERSION: Final = "1"  # raise it when the same configuration and data would train to something else
+VAL_READS: Final = 4096
+_NOT_DECIDING: Final = ("report_every_s", "save_every_s")  # fields that do not change what comes out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOutcome:
+    """What a materialization of the checkpoint has to show."""
+
+    run: FinishedRun  # of the configuration and data asked for
+    kept: FinishedRun  # what ``checkpoint`` points to now
+    status: RunStatus
+    is_reused: bool  # nothing was trained
+    was_resumed: bool
+    num_train_reads: int | None  # None where reused
+    reads_per_s: float | None  # while training, None where reused
+    curve: tuple[CurvePoint, ...]
+
+
+def train_or_reuse(
+    paths: HomePaths, config: TrainingConfig, *, owner: str, log: Log, observe: Callable[[Mapping[str, float]], None]
+) -> TrainingOutcome:
+    """Train what is configured on the published shards, or find it trained, and keep the better checkpoint.
+
+    Args:
+        paths: the home.
+        config: what a person set.
+        owner: tells whoever waits for the lock who holds it.
+        log: where progress goes.
+        observe: receives live numbers, a bounded number of times.
+
+    Raises:
+        ValueError: there are no shards, nothing to validate on, or a setting that cannot be used.
+        OSError: the home cannot be written.
+    """
+    from range_reader_core.inference import choose_device
+
+    has_gpu = choose_device(config.device).type == "cuda"
+    core_config = core_train_config(config, has_gpu=has_gpu)
+    store = RunStore(paths)
+    with store.locked(owner, lambda other: log.warning(f"waiting for another training to end ({other})")):
+        data_version = _published_version(paths)
+        deciding = {name: value for name, value in asdict(core_config).items() if name not in _NOT_DECIDING}
+        identity = training_identity(deciding, data_version=data_version, code_version=TRAINING_VERSION)
+        folder = store.run_folder(identity, is_retrain=config.retrain)
+        run = store.finished(folder)
+        session = None
+        if run is not None:
+            log.info(f"run {run.run_id} has already finished on these shards; nothing to train")
+        else:
+            preset = preset_name(config, has_gpu=has_gpu)
+            session = _Session(paths, folder, identity, data_version, preset, core_config, config.device)
+            run = session.train(log, observe)
+            store.finish(run)
+        previous = store.kept()
+        status = judge(run, previous)
+        kept = run if previous is None or status is RunStatus.KEEP else previous
+        store.keep(kept)
+        _remember(paths.results, run, status)
+    return TrainingOutcome(
+        run=run,
+        kept=kept,
+        status=status,
+        is_reused=session is None,
+        was_resumed=session is not None and session.was_resumed,
+        num_train_reads=session.num_train_reads if session else None,
+        reads_per_s=session.reads_per_s if session else None,
+        curve=_curve(folder),
+    )
+
+
+@dataclass(slots=True)
+class _Session:
+    """The training of one run in this process."""
+
+    paths: HomePaths
+    folder: Path
+    identity: str
+    data_version: str
+    preset: str
+    config: "TrainConfig"
+    device: str
+    was_resumed: bool = False
+    num_train_reads: int = 0
+    reads_per_s: float = 0.0
+
+    def train(self, log: Log, observe: Callable[[Mapping[str, float]], None]) -> FinishedRun:
+        from range_reader_core.inference import choose_device
+        from range_reader_core.training import train
+        from range_reader_pipeline.shards import load_split
+
+        data_folder = self.paths.data_versions / self.data_version
+        train_reads, val_reads = load_split(data_folder, "train"), load_split(data_folder, "val")
+        self.num_train_reads = train_reads.num_reads
+        log.info(f"run {self.folder.name}: preset {self.preset} on data version {self.data_version}")
+        try:
+            with telling_where_it_stopped(log, self.folder):
+                result = train(
+                    self.config,
+                    train_reads,
+                    val_reads,
+                    self.folder,
+                    device=choose_device(self.device),
+                    identity=self.folder.name,
+                    on_event=TrainingReporter(log, observe),
+                    data_manifest_hash=self.data_version,
+                    git_commit=git_commit(),
+                )
+        except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
+            raise
+        except BaseException as error:
+            append_result(self.paths.results, self._crashed(error))
+            raise
+        self.was_resumed = result.was_resumed
+        self.reads_per_s = result.num_reads_seen / result.seconds
+        return self._measured(result.best.step, result.num_steps, result.seconds, train_reads, val_reads, log)
+
+    def _measured(
+        self, best_step: int, num_steps: int, seconds: float, train_reads: "Reads", val_reads: "Reads", log: Log
+    ) -> FinishedRun:
+        """Return the finished run with what its weights score on the val reads that all runs are compared on."""
+        import numpy as np
+
+        from range_reader_core.baselines import StaticRangeReader
+
+        compared = val_reads.take(np.arange(min(VAL_READS, val_reads.num_reads)))
+        counts = tuple(StaticRangeReader.fit(train_reads).class_counts.tolist())
+        all_readers = readers(self.folder, counts, num_relabelings=1, device=self.device)
+        table = grade_strata(all_readers, compared, device=self.device, log=log.info)
+        scores, lead = table.row(all_readers[0].name).scores, table.lead(STATIC)
+        return FinishedRun(
+            run_id=self.folder.name,
+            identity=self.identity,
+            data_version=self.data_version,
+            preset=self.preset,
+            weights_sha256=file_sha256(self.folder / WEIGHTS_NAME),
+            best_step=best_step,
+            num_steps=num_steps,
+            seconds=seconds,
+            val_reads=compared.num_reads,
+            val_mrr=scores["mrr"].mean,
+            val_loss_nats=scores["loss_nats"].mean,
+            val_mean_rank=scores["mean_rank"].mean,
+            nats_below_static_range=lead.loss_nats.mean,
+            mrr_above_static_range=lead.mrr.mean,
+            static_class_counts=counts,
+        )
+
+    def _crashed(self, error: BaseException) -> ResultRow:
+        return ResultRow(
+            time=_now(),
+            run_id=self.folder.name,
+            git_commit=git_commit(),
+            data_version=self.data_version,
+            preset=self.preset,
+            minutes=0.0,
+            split="val",
+            mrr=None,
+            loss_nats=None,
+            mean_rank=None,
+            nats_below_static_range=None,
+            status=RunStatus.CRASH,
+            note=f"{type(error).__name__}: {error}",
+        )
+
+
+def _published_version(paths: HomePaths) -> str:
+    manifest = published(paths)
+    if manifest is None:
+        msg = f"{paths.data} holds no shards; materialize encoded_shards first (or run all five assets)"
+        raise ValueError(msg)
+    return str(manifest["version"])
+
+
+def _remember(results: Path, run: FinishedRun, status: RunStatus) -> None:
+    """Append the run's row unless it is there: a kill may have come between the verdict and the row."""
+    if any(row.run_id == run.run_id and row.status is not RunStatus.CRASH for row in read_results(results)):
+        return
+    append_result(
+        results,
+        ResultRow(
+            time=_now(),
+            run_id=run.run_id,
+            git_commit=git_commit(),
+            data_version=run.data_version,
+            preset=run.preset,
+            minutes=run.seconds / 60.0,
+            split="val",
+            mrr=run.val_mrr,
+            loss_nats=run.val_loss_nats,
+            mean_rank=run.val_mean_rank,
+            nats_below_static_range=run.nats_below_static_range,
+            status=status,
+            note=f"best at step {run.best_step} of {run.num_steps}; one forward, first {run.val_reads} val reads",
+        ),
+    )
+
+
+def _curve(folder: Path) -> tuple[CurvePoint, ...]:
+    """Return the validations of a run. After a kill the log may hold one twice; the later one counts."""
+    from range_reader_core.training import LOG_NAME
+
+    points: dict[int, CurvePoint] = {}
+    for line in (folder / LOG_NAME).read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        if event["event"] == "Evaluated":
+            points[event["step"]] = CurvePoint(
+                minutes=event["elapsed_s"] / 60.0,
+                train_loss_nats=event["train_loss_nats"],
+                val_loss_nats=event["val_loss_nats"],
+                val_mrr=event["val_mrr"],
+            )
+    return tuple(points[step] for step in sorted(points))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
