@@ -27,7 +27,7 @@ from range_reader_core import cards, ranges
 STREETS: Final = ("preflop", "flop", "turn", "river")
 
 # A probability p is stored as the whole number nearest _SCALE * p ** (1 / _ROOT): within 1.6% of itself at 0.01 and 5% at
-# 0.0001, which the hover's two digits hardly show. Logarithms or a linear scale of like precision take a fifth more bytes
+# 0.0001, which the hover's two digits hardly show. Logarithms of like precision take a fifth more bytes
 # (measured 2026-11-30 on synthetic reads); 20 hands of 15 steps must stay below 400 kB.
 _ROOT: Final = 4
 _SCALE: Final = 400
