@@ -36,7 +36,7 @@ from range_reader_pipeline.workers import Workers, num_cores, workers
 
 LOCK_NOTICE_S: Final = 10.0
 SMALL_BYTES: Final = 4_000_000  # below this, starting worker processes costs more than they save
-PROGRESS_STEPS: Final = 20  # messages about files, at most about so many
+PROGRESS_STEPS: Final = 10  # messages about files, at most about so many
 
 OnProgress = Callable[[str], None]
 

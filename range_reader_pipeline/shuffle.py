@@ -29,6 +29,7 @@ from range_reader_pipeline.workers import Workers
 
 RUN_READS: Final = 1 << 17  # about 30 MB of rows
 RUN_SCHEMA: Final = SHARD_SCHEMA.append(pa.field("key", pa.uint64()))
+PROGRESS_STEPS: Final = 10
 STREET_NAMES: Final = ("preflop", "flop", "turn", "river")
 _SHARD_OPTIONS: Final[dict[str, Any]] = {
     # Fixed, because the bytes of a shard are part of what is promised.
@@ -155,7 +156,10 @@ def shuffle(
                 _ShardTask(split=split, index=index, num_shards=count, runs=paths, path=folder / split / shard_name(index))
                 for index in range(count)
             ]
-        shards = workers.map(_make_shard, tasks, lambda done, _: on_progress(f"wrote shard {done} of {len(tasks)}"))
+        step = max(1, len(tasks) // PROGRESS_STEPS)
+        shards = workers.map(
+            _make_shard, tasks, lambda done, _: on_progress(f"wrote shard {done} of {len(tasks)}") if done % step == 0 else None
+        )
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     for split in SPLITS:
