@@ -48,12 +48,7 @@ def cpu() -> TrainConfig:
 
 def base() -> TrainConfig:
     """Return the default with a GPU."""
-    return replace(
-        reference(),
-        model=ModelConfig(num_layers=10, width=640, num_heads=10, head="composed"),
-        starts_at_static_range=True,
-        is_compiled=True,
-    )
+    return replace(reference(), starts_at_static_range=True, is_compiled=True)
 
 
 def reference() -> TrainConfig:

@@ -1,0 +1,215 @@
+"""The decoder: causality by gradient, padding, both arms of the positional encoding, heads, size and start."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from range_reader_core import cards
+from range_reader_core.batching import DeviceReads
+from range_reader_core.blocks import Attention, attend, rms_norm, rotate
+from range_reader_core.encoder import HandEncoder
+from range_reader_core.model import HeadKind, ModelConfig, RangeReaderModel, init_weights
+from range_reader_core.presets import base, reference
+from range_reader_core.train_config import TrainConfig
+from tests.core.hands import random_hands
+
+# No two axes alike: B=2 or more, T=7, D=18, H=3, E=6, query 64, C=1326.
+SMALL = ModelConfig(num_layers=2, width=18, num_heads=3, dropout=0.0)
+
+
+def stirred(config: ModelConfig) -> RangeReaderModel:
+    """Return a model in which no weight is zero, so that nothing is hidden by an output that starts at zero."""
+    model = RangeReaderModel(config).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
+    return model
+
+
+def batch_of(num: int = 5, *, seed: int = 3) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """Return padded tokens and values of reads of different tables, and their lengths."""
+    reads, _ = HandEncoder().encode_hands(random_hands(seed, 12))
+    every = reads.num_reads // num
+    resident = DeviceReads.from_reads(reads, torch.device("cpu"))
+    indices = resident.lengths.argsort()[::every][:num]
+    batch = resident.batch(indices)
+    return batch.tokens, batch.values, resident.lengths[indices].tolist()
+
+
+@pytest.mark.parametrize("rope", [False, True])
+@pytest.mark.parametrize("head", ["flat", "composed"])
+def test_logits_do_not_depend_on_later_positions(rope: bool, head: HeadKind) -> None:
+    """A mask off by one lets the model read the future in training and fail in use; the gradient must be exactly zero."""
+    model = stirred(replace(SMALL, rope=rope, head=head))
+    stream, values, _ = batch_of()
+    stream, values = stream[:2, :7], values[:2, :7]
+    entering = model.embed(stream, values).detach().requires_grad_()
+    for position in range(7):
+        (gradient,) = torch.autograd.grad(model.logits(model.trunk(entering)[:, position]).square().sum(), entering)
+        size = gradient.abs().amax(dim=-1)  # (B, T)
+        assert (size[:, position + 1 :] == 0.0).all()
+        assert (size[:, : position + 1] > 0.0).all()
+
+
+@pytest.mark.parametrize("rope", [False, True])
+def test_padding_changes_no_real_position(rope: bool) -> None:
+    """A read must score the same alone and beside longer ones."""
+    model = stirred(replace(SMALL, rope=rope))
+    stream, values, lengths = batch_of()
+    assert len(set(lengths)) > 1
+    together = model(stream, values)
+    for row, length in enumerate(lengths):
+        alone = model(stream[row : row + 1, :length], values[row : row + 1, :length])
+        assert torch.allclose(together[row, :length], alone[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("rope", [False, True])
+def test_asking_for_some_positions_gives_their_hidden_vectors(rope: bool) -> None:
+    """The short cut through the last block must be the same function, or training and use would differ."""
+    model = stirred(replace(SMALL, rope=rope))
+    stream, values, lengths = batch_of()
+    positions = torch.stack([torch.tensor([0, length // 2, length - 1, length // 2]) for length in lengths])  # (B, Q)
+    everywhere = model.hidden(stream, values)
+    expected = everywhere.gather(1, positions.unsqueeze(-1).expand(-1, -1, SMALL.width))
+    assert torch.allclose(model.hidden_at(stream, values, positions), expected, atol=1e-5)
+
+
+def test_the_two_arms_differ_only_by_the_rotation() -> None:
+    """A rope flag that nobody reads would make the A/B a comparison of seeds."""
+    stream, values, _ = batch_of()
+    without, rotated = stirred(SMALL), stirred(replace(SMALL, rope=True))
+    assert not torch.allclose(without(stream, values), rotated(stream, values), atol=1e-3)
+    with torch.no_grad():
+        for model in (without, rotated):
+            for module in model.modules():
+                if isinstance(module, Attention):
+                    module.query.zero_()  # equal scores: nothing left for a rotation to change
+    assert torch.allclose(without(stream, values), rotated(stream, values), atol=1e-5)
+
+
+def test_rotated_scores_depend_on_distance_alone() -> None:
+    """That is what makes it a relative encoding; the angle itself must move with the position."""
+    generator = torch.Generator().manual_seed(5)
+    q, k = torch.randn(1, 1, 1, 6, generator=generator), torch.randn(1, 1, 1, 6, generator=generator)
+
+    def score(query_at: int, key_at: int) -> float:
+        return float((rotate(q, torch.tensor([[query_at]])) * rotate(k, torch.tensor([[key_at]]))).sum())
+
+    assert score(9, 4) == pytest.approx(score(25, 20), abs=1e-5)
+    assert score(9, 4) != pytest.approx(score(9, 5), abs=1e-3)
+
+
+def test_written_out_attention_equals_the_library() -> None:
+    """It is used for its speed alone."""
+    generator = torch.Generator().manual_seed(5)
+    q, k, v = (torch.randn(2, 3, 7, 6, generator=generator) for _ in range(3))  # (B, H, T, E)
+    is_visible_key = torch.ones(7, 7, dtype=torch.bool).tril()
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.allclose(attend(q, k, v, is_visible_key), expected, atol=1e-5)
+
+
+def test_rms_norm_by_hand() -> None:
+    """No learned scale, no mean taken off."""
+    assert torch.allclose(rms_norm(torch.tensor([3.0, 4.0])), torch.tensor([3.0, 4.0]) / 12.5**0.5, atol=1e-5)
+
+
+@pytest.mark.parametrize("preset", [reference, base], ids=["reference", "base"])
+def test_base_is_between_50_1_and_50_4_million_parameters(preset: Callable[[], TrainConfig]) -> None:
+    """The size is part of what every claimed gain is measured against."""
+    assert 50_100_000 <= RangeReaderModel(preset().model).num_parameters() <= 50_400_000
+
+
+@pytest.mark.parametrize("head", ["flat", "composed"])
+def test_init_sets_every_parameter_from_its_generator(head: HeadKind) -> None:
+    """A parameter left out holds whatever was in memory."""
+    model = RangeReaderModel(replace(SMALL, head=head))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(torch.nan)
+    init_weights(model, torch.Generator().manual_seed(7))
+    first = [parameter.clone() for parameter in model.parameters()]
+    assert all(parameter.isfinite().all() for parameter in first)
+    init_weights(model, torch.Generator().manual_seed(7))
+    assert all(torch.equal(a, b) for a, b in zip(first, model.parameters(), strict=True))
+    init_weights(model, torch.Generator().manual_seed(8))
+    assert any(not torch.equal(a, b) for a, b in zip(first, model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("head", ["flat", "composed"])
+def test_an_untrained_reader_answers_with_what_its_bias_was_started_at(head: HeadKind) -> None:
+    """Starting at the static range saves the steps that learning it would take."""
+    model = RangeReaderModel(replace(SMALL, head=head)).eval()
+    stream, values, _ = batch_of()
+    assert (model(stream, values) == 0.0).all()
+    class_logp = torch.randn(cards.NUM_CLASSES, generator=torch.Generator().manual_seed(1))
+    combo_logp = class_logp[torch.from_numpy(cards.COMBO_CLASS)]
+    model.head.start_at(combo_logp)
+    assert torch.allclose(model(stream, values), combo_logp.expand(*stream.shape, -1))
+
+
+def test_the_composed_head_treats_combos_of_a_class_alike_but_for_their_cards() -> None:
+    """With the cards' own vectors equal, suits cannot matter; that is where its gain comes from."""
+    model = stirred(replace(SMALL, head="composed"))
+    with torch.no_grad():
+        model.head.card.copy_(model.head.card[:1].expand_as(model.head.card))
+    stream, values, _ = batch_of()
+    logits = model(stream, values)[0, -1]
+    of_class = torch.from_numpy(cards.COMBO_CLASS)
+    for index in range(cards.NUM_CLASSES):
+        assert logits[of_class == index].std(unbiased=False) < 1e-5
+
+
+def test_dropout_acts_in_training_mode_alone() -> None:
+    """Scores must not change from call to call."""
+    model = stirred(replace(SMALL, dropout=0.5))
+    stream, values, _ = batch_of()
+    assert torch.equal(model(stream, values), model(stream, values))
+    model.train()
+    assert not torch.equal(model(stream, values), model(stream, values))
+
+
+def test_every_field_of_the_config_changes_the_model() -> None:
+    """A field that nobody reads is a lie."""
+    stream, values, _ = batch_of()
+    expected = stirred(SMALL)(stream, values)
+    changes = {"num_layers": 3, "width": 36, "num_heads": 1, "rope": True, "mlp_ratio": 2, "head": "composed"}
+    for name, value in changes.items():
+        assert not torch.equal(stirred(replace(SMALL, **{name: value}))(stream, values), expected), name
+    with pytest.raises(ValueError, match="at most 9 positions"):
+        RangeReaderModel(replace(SMALL, max_positions=9))(stream, values)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("num_layers", 0),
+        ("width", 20),
+        ("num_heads", 0),
+        ("dropout", 1.0),
+        ("max_positions", 0),
+        ("mlp_ratio", 0),
+        ("head", "deep"),
+    ],
+)
+def test_an_impossible_size_is_refused(field: str, value: object) -> None:
+    """It would fail later, in the middle of a forward."""
+    with pytest.raises(ValueError, match="model: "):
+        replace(SMALL, **{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("stream", "values", "message"),
+    [
+        (torch.zeros(2, 7, dtype=torch.int32), torch.zeros(2, 7), "int64 tokens"),
+        (torch.zeros(2, 7, dtype=torch.int64), torch.zeros(2, 7, dtype=torch.float64), "float32 values"),
+        (torch.zeros(7, dtype=torch.int64), torch.zeros(7), "one shape"),
+        (torch.zeros(2, 7, dtype=torch.int64), torch.zeros(2, 5), "one shape"),
+    ],
+)
+def test_wrong_inputs_are_named(stream: torch.Tensor, values: torch.Tensor, message: str) -> None:
+    """A silent broadcast or cast would train on something else."""
+    with pytest.raises(ValueError, match=message):
+        RangeReaderModel(SMALL)(stream, values)
