@@ -41,6 +41,12 @@ def table(records: Sequence[Mapping[str, Cell]], columns: Mapping[str, str] | No
     return dg.MetadataValue.table(rows, schema=schema)
 
 
+def column_schema(columns: Mapping[str, tuple[str, str]]) -> dg.MetadataValue[dg.TableSchema]:
+    """Return the columns of a file: name -> (type, description)."""
+    shown = [dg.TableColumn(name=name, type=kind, description=text) for name, (kind, text) in columns.items()]
+    return dg.MetadataValue.table_schema(dg.TableSchema(columns=shown))
+
+
 def text_block(text: str) -> dg.MarkdownMetadataValue:
     """Return preformatted text, such as an aligned table."""
     return dg.MetadataValue.md(f"```\n{text}\n```")

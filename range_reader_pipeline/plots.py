@@ -6,7 +6,7 @@ ignore the betting beside ours: a curve without its floor says nothing.
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,7 @@ INK: Final = "#1f2933"
 GRID: Final = "#e4e7eb"
 OURS: Final = "#1264a3"
 VALIDATION: Final = "#c2410c"
+SHADES: Final = ("#c9d8e6", "#7fa8cb", "#1264a3", "#0b3a5e")  # of one quantity, light to dark
 FLOORS: Final = ("#6b7280", "#9a7b00")  # readers that ignore the betting
 
 
@@ -99,6 +100,27 @@ def stratified_bars(labels: Sequence[str], ours: Series, floors: Sequence[Series
     axes.set_xticks(range(len(labels)), labels, fontsize=8)
     axes.set_ylim(top=1.25 * max(high for series in all_series for high in series.highs))  # room for the legend
     _dress(axes, title="mean reciprocal rank of the true hand, by the villain's last live street", x_label="")
+    axes.legend(frameon=False, fontsize=8)
+    return _png(figure)
+
+
+def stacked_bars(labels: Sequence[str], parts: Mapping[str, Sequence[float]], *, title: str, x_label: str) -> bytes:
+    """Draw one bar a label, made of parts from the bottom up.
+
+    Args:
+        labels: under the bars.
+        parts: name of a part -> its height in each bar.
+        title: what is counted.
+        x_label: what the labels are.
+    """
+    figure = _figure(width=6.4, height=3.2)
+    axes = figure.subplots()
+    bottom = [0.0] * len(labels)
+    for (name, heights), color in zip(parts.items(), SHADES, strict=False):
+        axes.bar(range(len(labels)), heights, 0.7, bottom=bottom, color=color, label=name)
+        bottom = [below + height for below, height in zip(bottom, heights, strict=True)]
+    axes.set_xticks(range(len(labels)), labels, fontsize=8)
+    _dress(axes, title=title, x_label=x_label)
     axes.legend(frameon=False, fontsize=8)
     return _png(figure)
 

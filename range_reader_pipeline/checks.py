@@ -1,0 +1,150 @@
+"""Asset checks on the data: what must hold before anybody trains on it, and what somebody should look into.
+
+A check blocks when numbers downstream would be wrong: a hand counted twice, or one that is both trained on and graded on. It warns
+when the data are right but less than they could be. All of them look at the shards themselves, in one pass.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import dagster as dg
+import numpy as np
+import numpy.typing as npt
+
+from range_reader_pipeline import metadata
+from range_reader_pipeline.assets.encoded_shards import encoded_shards
+from range_reader_pipeline.resources import HomeResource
+
+MAX_REJECT_RATE: Final = 0.01
+SIGNIFICANCE: Final = 0.01
+
+_SPECS: Final = [
+    dg.AssetCheckSpec(
+        "hands_counted_once",
+        asset=encoded_shards,
+        blocking=True,
+        description="No read is in the shards twice, and they hold as many hands as were encoded. Else frequent hands weigh more.",
+    ),
+    dg.AssetCheckSpec(
+        "splits_share_no_hand",
+        asset=encoded_shards,
+        blocking=True,
+        description="No hand has reads in two of train, val and test. Else the model is graded on hands it was trained on.",
+    ),
+    dg.AssetCheckSpec(
+        "shards_are_uniform",
+        asset=encoded_shards,
+        description=(
+            "Every train shard mixes sources and table sizes alike (chi-square, 1%). Sound data fail this once in fifty times, so "
+            "look again when it fails repeatedly."
+        ),
+    ),
+    dg.AssetCheckSpec(
+        "few_hands_rejected",
+        asset=encoded_shards,
+        description=f"At most {MAX_REJECT_RATE:.0%} of the hands were refused. More usually has one systematic cause.",
+    ),
+    dg.AssetCheckSpec(
+        "every_file_readable",
+        asset=encoded_shards,
+        description="No file was refused as a whole. A refused file is often not a hand history, or cut off while copying.",
+    ),
+]
+
+
+@dg.multi_asset_check(specs=_SPECS)
+def data_checks(context: dg.AssetCheckExecutionContext, home: HomeResource) -> Iterator[dg.AssetCheckResult]:
+    """Check the published shards."""
+    from range_reader_pipeline.census import take_census
+    from range_reader_pipeline.publication import published
+
+    paths = home.paths()
+    manifest = published(paths)
+    if manifest is None:
+        message = f"{paths.data} holds no whole version of the shards: materialize encoded_shards"
+        raise dg.Failure(message, allow_retries=False)
+    census = take_census(paths.data)
+    counts = manifest["counts"]
+    context.log.info(f"checked {sum(census.num_reads.values())} reads of {sum(census.num_hands.values())} hands")
+    yield _counted_once(census.num_twice, census.twice_examples, census.num_hands, census.num_reads, counts)
+    yield dg.AssetCheckResult(
+        check_name="splits_share_no_hand",
+        passed=census.num_shared == 0,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={"shared_hands": census.num_shared, **{f"hands_{split}": count for split, count in census.num_hands.items()}},
+        description=f"{census.num_shared} hands are in more than one split. This is a bug; do not trust any grade.",
+    )
+    yield _uniform(census.reads_by_source, census.reads_by_size)
+    yield _few_rejected(counts, paths.rejects)
+    yield dg.AssetCheckResult(
+        check_name="every_file_readable",
+        passed=counts["num_failed_files"] == 0,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"failed_files": counts["num_failed_files"], "rejects": dg.MetadataValue.path(str(paths.rejects))},
+        description=f"{counts['num_failed_files']} of {counts['num_files']} files were refused whole; rejects.parquet lists them.",
+    )
+
+
+def _counted_once(
+    num_twice: int, examples: tuple[str, ...], num_hands: dict[str, int], num_reads: dict[str, int], counts: dict[str, Any]
+) -> dg.AssetCheckResult:
+    is_complete = num_hands == counts["hands_by_split"] and num_reads == counts["reads_by_split"]
+    entries: dict[str, Any] = {
+        "reads_twice": num_twice,
+        "hands": sum(num_hands.values()),
+        "hands_encoded": sum(counts["hands_by_split"].values()),
+    }
+    if examples:
+        entries["first"] = ", ".join(examples)
+    return dg.AssetCheckResult(
+        check_name="hands_counted_once",
+        passed=num_twice == 0 and is_complete,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata=entries,
+        description=(
+            f"{num_twice} reads are there twice; {entries['hands']} hands in the shards, {entries['hands_encoded']} encoded. On "
+            "failure remove the folder data_versions in the home and materialize encoded_shards again."
+        ),
+    )
+
+
+def _uniform(by_source: npt.NDArray[np.int64], by_size: npt.NDArray[np.int64]) -> dg.AssetCheckResult:
+    from range_reader_pipeline.uniformity import chi_square
+
+    tests = {"source": chi_square(by_source), "table size": chi_square(by_size)}
+    rows: list[dict[str, metadata.Cell]] = [
+        {"over": name, "chi_square": test.statistic, "degrees_of_freedom": test.num_degrees, "p": test.p}
+        for name, test in tests.items()
+    ]
+    return dg.AssetCheckResult(
+        check_name="shards_are_uniform",
+        passed=all(test.p >= SIGNIFICANCE for test in tests.values()),
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"tests": metadata.table(rows), "smallest_p": min(test.p for test in tests.values()), "shards": len(by_source)},
+        description="p below 1% for source or table size means that a shard is no fair sample of the whole.",
+    )
+
+
+def _few_rejected(counts: dict[str, Any], rejects: Path) -> dg.AssetCheckResult:
+    num_records = counts["num_accepted"] + counts["num_rejected"]
+    rate = counts["num_rejected"] / max(1, num_records)
+    worst = sorted(counts["rejected_by_code"].items(), key=lambda item: (-item[1], item[0]))
+    entries: dict[str, Any] = {
+        "reject_rate": rate,
+        "threshold": MAX_REJECT_RATE,
+        "hands_rejected": counts["num_rejected"],
+        "rejects": dg.MetadataValue.path(str(rejects)),
+    }
+    if worst:
+        entries["reasons"] = metadata.table([{"code": code, "count": count} for code, count in worst])
+    return dg.AssetCheckResult(
+        check_name="few_hands_rejected",
+        passed=rate <= MAX_REJECT_RATE,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata=entries,
+        description=f"{rate:.2%} of {num_records} hands were refused; rejects.parquet gives file, line and reason of each.",
+    )
+
+
+checks: Final = [data_checks]

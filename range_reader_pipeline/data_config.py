@@ -1,0 +1,64 @@
+"""What a person can set in the launchpad for reading and encoding hand histories, with help on every field.
+
+Every field has a default, so that one press of Materialize is enough. The folder is only ever read from: nothing set here can make
+the pipeline write outside its home.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import dagster as dg
+from pydantic import Field
+
+if TYPE_CHECKING:
+    from range_reader_pipeline.shuffle import ShuffleConfig
+
+
+SETTLE_SECONDS: Final = 20.0  # how long the sensor leaves a file alone after its last change
+
+
+class OhhFilesConfig(dg.Config):
+    """Which files to look at."""
+
+    folder: str = Field(
+        default="",
+        description=(
+            "Folder of hand histories, subfolders included: .ohh, .jsonl, .ndjson and .json files, each also .gz or .zst. "
+            "Empty: $RANGE_READER_OHH, else ohh/ in the home. The sensor watches that default and not what is set here."
+        ),
+    )
+    settle_seconds: float = Field(
+        default=0.0,
+        ge=0.0,
+        description="Leave out files that changed within so many seconds, since somebody may still be writing them; 0 takes all.",
+    )
+
+
+class EncodedShardsConfig(dg.Config):
+    """How to encode and shuffle."""
+
+    workers: int = Field(
+        default=0,
+        ge=0,
+        description=(
+            "Processes that parse and encode; 0: one per core, or none extra where there is little to do. The bytes do not depend "
+            "on it."
+        ),
+    )
+    reads_per_shard: int = Field(
+        default=131_072,
+        ge=1_024,
+        description=(
+            "A shard holds at most about so many reads; there are a power of two of them per split. A read is one (villain, "
+            "perspective) pair of one hand, about 110 bytes on disk."
+        ),
+    )
+    shuffle_seed: int = Field(
+        default=0, ge=0, lt=2**63, description="Another seed puts the reads in another order. Which split a hand is in stays."
+    )
+
+
+def shuffle_config(config: EncodedShardsConfig) -> "ShuffleConfig":
+    """Return what decides where a read lies."""
+    from range_reader_pipeline.shuffle import ShuffleConfig
+
+    return ShuffleConfig(seed=config.shuffle_seed, reads_per_shard=config.reads_per_shard)

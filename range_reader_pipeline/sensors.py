@@ -1,0 +1,167 @@
+"""The sensor that starts the chain when hand histories come, change or go.
+
+It is level-triggered and keeps no cursor: each tick compares the folder as it is with what the newest shards were made from, so
+nothing is lost by a missed tick, a restart, a failed run or a file that lands in the middle of one. A folder in which somebody is
+still writing is left until it is quiet. What to do is decided by ``decide``, a pure function of what was seen.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final
+
+import dagster as dg
+
+from range_reader_pipeline.catalogue import Catalogue, FileStatus, HashMemo, list_folder, scan
+from range_reader_pipeline.data_config import SETTLE_SECONDS
+from range_reader_pipeline.paths import HomePaths
+from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.storage import read_json
+
+VERSION_TAG: Final = "range_reader/source_version"
+LISTING_TAG: Final = "range_reader/listing_version"
+SENSOR_NAME: Final = "ohh_folder"
+SENSOR_NAME_TAG: Final = "dagster/sensor_name"  # which Dagster puts on a sensor's runs
+JOB_NAME: Final = "everything"
+INTERVAL_SECONDS: Final = 30
+MAX_HOLD_SECONDS: Final = 600.0  # a file that never stops growing holds the others up no longer than this
+MAX_ATTEMPTS: Final = 3
+HASH_BYTES_PER_TICK: Final = 500_000_000  # about half a second; what is not hashed counts as changed
+
+RUNS_LOOKED_AT: Final = 20
+
+_WAITING: Final = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
+_RUNNING: Final = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run that the sensor asked for."""
+
+    run_id: str
+    states: frozenset[str]  # names of the state of the folder that it was asked for
+    status: dg.DagsterRunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A run is wanted."""
+
+    run_key: str
+    settle_seconds: float  # leave out files that changed more lately than this
+
+
+def decide(
+    seen: Catalogue,
+    *,
+    consumed: str | None,
+    runs: Sequence[PastRun],
+    now_ns: int,
+    settle_seconds: float = SETTLE_SECONDS,
+) -> Request | str:
+    """Return the run to ask for, or why none is.
+
+    Args:
+        seen: the folder, with hashes as far as the tick's time went and unsettled files marked.
+        consumed: the version of contents that the published shards were made from; None where there are none.
+        runs: the sensor's latest runs, newest first.
+        now_ns: the present.
+        settle_seconds: a file younger than this may still be written.
+    """
+    if not seen.entries:
+        return f"no hand histories in {seen.folder}"
+    unsettled = [entry for entry in seen.entries if entry.status in (FileStatus.UNSETTLED, FileStatus.CHANGING)]
+    settled = [entry for entry in seen.entries if entry.status in (FileStatus.OK, FileStatus.PENDING)]
+    still_written = f"waiting for {unsettled[0].name} to be quiet for {settle_seconds:g} s" if unsettled else ""
+    if not settled:
+        return still_written or f"none of the {len(seen.entries)} files can be read; the first: {seen.entries[0].reason}"
+    if seen.is_complete and seen.version == consumed:
+        return f"{len(settled)} files, up to date" + (f"; {still_written}" if unsettled else "")
+    if unsettled and (now_ns - max(entry.ctime_ns for entry in settled)) / 1e9 < MAX_HOLD_SECONDS:
+        return still_written
+    if any(run.status in _WAITING for run in runs):
+        return f"{len(settled)} files, changed; a run is queued and will look at them when it starts"
+    states = state_names(seen)
+    attempts = list(takewhile(lambda run: run.states & states, runs))
+    if any(run.status in _RUNNING for run in attempts):
+        return f"{len(settled)} files, changed; a run for this state is under way"
+    if len(attempts) >= MAX_ATTEMPTS:
+        return f"{len(settled)} files, given up after {len(attempts)} runs; materialize by hand, or change a file, to go on"
+    after = runs[0].run_id if runs else "none"  # makes the key new after each run and the same until then
+    return Request(run_key=f"{seen.listing_version}:{after}", settle_seconds=settle_seconds if unsettled else 0.0)
+
+
+def state_names(seen: Catalogue) -> frozenset[str]:
+    """Return what names a state: names, sizes and times, and its contents once all are known."""
+    return frozenset({seen.listing_version, seen.version} if seen.is_complete else {seen.listing_version})
+
+
+@dg.sensor(
+    name=SENSOR_NAME,
+    job_name=JOB_NAME,
+    minimum_interval_seconds=INTERVAL_SECONDS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Watches the folder of hand histories. When its contents differ from what the shards were made from, and every file has "
+        "been quiet for a while, it launches the whole chain, once per state. Each tick says what it saw."
+    ),
+)
+def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
+    """Compare the folder with the shards."""
+    paths = home.paths()
+    now_ns = time.time_ns()
+    seen = _look(paths, now_ns)
+    verdict = decide(seen, consumed=_consumed(context.instance, paths), runs=_past_runs(context.instance), now_ns=now_ns)
+    if isinstance(verdict, str):
+        return dg.SkipReason(verdict)
+    return dg.RunRequest(
+        run_key=verdict.run_key,
+        tags={LISTING_TAG: seen.listing_version, **({VERSION_TAG: seen.version} if seen.is_complete else {})},
+        run_config=dg.RunConfig({"ohh_files": {"settle_seconds": verdict.settle_seconds}}) if verdict.settle_seconds else None,
+    )
+
+
+def _look(paths: HomePaths, now_ns: int) -> Catalogue:
+    """Return the folder as it is now.
+
+    Raises:
+        FileNotFoundError: it is gone. The tick fails, because an unmounted disk is not an emptied folder.
+    """
+    if paths.is_default_ohh and not paths.root.exists():
+        return Catalogue(folder=paths.ohh, entries=(), num_ignored=0)  # nothing has run here yet
+    try:
+        listing = list_folder(paths.ohh, skip=paths.root)
+    except FileNotFoundError as error:
+        msg = f"the folder of hand histories {paths.ohh} is gone; the shards are left as they are"
+        raise FileNotFoundError(msg) from error
+    memo = HashMemo.load(paths.hash_memo, paths.ohh)
+    known = dict(memo.hashes)
+    seen = scan(listing, memo, now_ns=now_ns, settle_seconds=SETTLE_SECONDS, max_bytes=HASH_BYTES_PER_TICK)
+    if memo.hashes != known:
+        memo.save(paths.hash_memo)
+    return seen
+
+
+def _consumed(instance: dg.DagsterInstance, paths: HomePaths) -> str | None:
+    """Return the version of contents that the newest shards were made from, if they are still published."""
+    event = instance.get_latest_materialization_event(dg.AssetKey("encoded_shards"))
+    manifest = read_json(paths.data_manifest)
+    if event is None or event.asset_materialization is None or not isinstance(manifest, dict):
+        return None
+    recorded = event.asset_materialization.metadata.get("source_version")
+    version = None if recorded is None else recorded.value
+    return str(version) if version == manifest.get("source_version") else None
+
+
+def _past_runs(instance: dg.DagsterInstance) -> list[PastRun]:
+    """Return the sensor's latest runs, newest first."""
+    runs = instance.get_runs(dg.RunsFilter(tags={SENSOR_NAME_TAG: SENSOR_NAME}), limit=RUNS_LOOKED_AT)
+    return [
+        PastRun(
+            run_id=run.run_id,
+            states=frozenset(run.tags[tag] for tag in (VERSION_TAG, LISTING_TAG) if tag in run.tags),
+            status=run.status,
+        )
+        for run in runs
+    ]
