@@ -25,6 +25,10 @@ ProgressCallback = Callable[[int, int], None]
 """Called with the number of reads scored so far and in all."""
 
 
+class NothingToScoreError(ValueError):
+    """The reads hold no position of the kind that was to be scored; more hands are needed."""
+
+
 class Reader(Protocol):
     """Anything that gives log-probabilities of the villain's combo."""
 
@@ -76,7 +80,8 @@ def evaluate(
     """Return each reader's scores over all supervised positions.
 
     Raises:
-        ValueError: no read has a supervised position, or a reader gives the truth no probability.
+        NothingToScoreError: no read has a supervised position.
+        ValueError: a reader gives the truth no probability.
     """
     num_reads = reads.num_reads
     sums = np.zeros((len(readers), num_reads, len(METRICS)))
@@ -94,7 +99,7 @@ def evaluate(
         msg = (
             f"none of {num_reads} reads has a supervised position; give a split that holds hands with actions after the hole cards"
         )
-        raise ValueError(msg)
+        raise NothingToScoreError(msg)
     _check_finite(readers, sums[:, :, LOSS], reads)
     return tuple(
         ReadScores(
@@ -115,7 +120,8 @@ def evaluate_points(
     """Return each reader's scores of showdown villains at each of ``POINTS``. Reads whose board is not full are left out.
 
     Raises:
-        ValueError: no villain came to a showdown on a full board, or a reader gives the truth no probability.
+        NothingToScoreError: no villain came to a showdown on a full board.
+        ValueError: a reader gives the truth no probability.
     """
     chosen = np.sort(
         np.concatenate(
@@ -128,7 +134,7 @@ def evaluate_points(
     )
     if not len(chosen):
         msg = f"none of {reads.num_reads} reads reaches a showdown on a full board; give a split that holds hands played to the end"
-        raise ValueError(msg)
+        raise NothingToScoreError(msg)
     metrics = np.zeros((len(readers), len(chosen), len(POINTS), len(METRICS)))
     for batch in _batches(reads, chosen, device, batch_reads, on_progress):
         places = np.searchsorted(chosen, batch.read_index.cpu().numpy())

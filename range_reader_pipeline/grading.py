@@ -6,9 +6,15 @@ compares the model with what it could have known. Bootstrap draws are seeded: th
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
+
+from range_reader_pipeline.config import GradingConfig, max_reads
+from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore
 
 if TYPE_CHECKING:
@@ -23,17 +29,58 @@ BOOTSTRAP_SEED: Final = 20_240_607
 REPORT_EVERY_S: Final = 10.0
 
 
-def kept_run(store: RunStore) -> FinishedRun:
-    """Return the kept run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a report is about."""
+
+    run: FinishedRun
+    reads: "Reads"
+    readers: "list[Reader]"  # the model first
+    made_from: dict[str, str]  # everything the report depends on
+    note: str  # the same in a few words
+
+
+def subject(paths: HomePaths, config: GradingConfig, *, num_relabelings: int) -> Subject:
+    """Return the kept checkpoint, the readers to compare it with, and the reads to grade them on.
 
     Raises:
-        ValueError: there is none yet, or its weights are not those that were recorded.
+        ValueError: there is no kept checkpoint or no shards, or a setting that cannot be used.
     """
-    run = store.kept()
+    from range_reader_pipeline.shards import load_split
+
+    run = RunStore(paths).kept()
     if run is None:
-        msg = f"{store.paths.checkpoint} does not exist yet; materialize checkpoint first (or run all five assets)"
+        msg = f"{paths.checkpoint} does not exist yet; materialize checkpoint first (or run all five assets)"
         raise ValueError(msg)
-    return run
+    data_folder = paths.data.resolve()  # one version throughout
+    reads = load_split(data_folder, config.split, max_reads(config))
+    averaging = "single forward" if num_relabelings == 1 else f"suit-averaged over {num_relabelings} relabelings"
+    return Subject(
+        run=run,
+        reads=reads,
+        readers=readers(paths.runs / run.run_id, run.static_class_counts, num_relabelings=num_relabelings, device=config.device),
+        made_from={
+            "run": run.run_id,
+            "weights": run.weights_sha256,
+            "trained on data version": run.data_version,
+            "graded on data version": data_folder.name,
+            "split": f"{config.split}, {reads.num_reads} reads",
+            "relabelings": str(num_relabelings),
+        },
+        note=f"{config.split} split, {averaging}",
+    )
+
+
+def warn_if_unrecorded(context: dg.AssetExecutionContext, run: FinishedRun) -> None:
+    """Warn where the kept checkpoint is not the one whose materialization Dagster has recorded last."""
+    event = context.instance.get_latest_materialization_event(dg.AssetKey("checkpoint"))
+    materialization = event.asset_materialization if event else None
+    recorded = (materialization.tags or {}).get(DATA_VERSION_TAG) if materialization else None
+    if recorded != run.weights_version:
+        context.log.warning(
+            f"the kept checkpoint has data version {run.weights_version}, Dagster's last record of checkpoint says {recorded}: it "
+            "was made in another home or by another Dagster instance; materialize checkpoint here to have it on record"
+        )
 
 
 def readers(run_folder: Path, static_class_counts: Sequence[float], *, num_relabelings: int, device: str) -> "list[Reader]":

@@ -47,6 +47,11 @@ class FinishedRun:
     mrr_above_static_range: float
     static_class_counts: tuple[float, ...]  # (169,) training villains by starting hand: the static range to compare with
 
+    @property
+    def weights_version(self) -> str:
+        """The short form of the weights' hash, which Dagster shows as the data version."""
+        return self.weights_sha256[:16]
+
 
 @dataclass(frozen=True, slots=True)
 class RunStore:
@@ -124,6 +129,12 @@ class RunStore:
         """
         folder = link_target(self.paths.checkpoint)
         return None if folder is None else self.finished(folder)
+
+    def kept_data_version(self) -> str | None:
+        """Return the data version that the kept run was trained on, without reading its weights; None before the first run."""
+        folder = link_target(self.paths.checkpoint)
+        record = None if folder is None else read_json(folder / FINISHED_NAME)
+        return None if record is None else str(record["data_version"])
 
     def keep(self, run: FinishedRun) -> None:
         """Point ``checkpoint`` at a finished run, in one step."""

@@ -1,7 +1,7 @@
 """What a headless run says on the terminal: the log lines of the assets, under the name of each, and little else.
 
 It is a Dagster logger, so the terminal shows the same lines as the UI and no asset needs to know that it exists. Dagster's own
-events are reduced to the beginning of each asset and to waiting for another run; errors are told by the command itself.
+events are reduced to the beginning of each asset; errors are told by the command itself.
 """
 
 import logging
@@ -21,7 +21,7 @@ class TerminalHandler(logging.Handler):
 
     def __init__(self, console: "Console") -> None:
         """Start the clock."""
-        super().__init__(logging.INFO)
+        super().__init__(logging.DEBUG)  # Dagster's events are debug records
         self._console = console
         self._begin_s = time.monotonic()
 
@@ -29,12 +29,10 @@ class TerminalHandler(logging.Handler):
         """Print one record of Dagster's, if a person would want it."""
         meta = getattr(record, "dagster_meta", None) or {}
         event: dg.DagsterEvent | None = meta.get("dagster_event")
-        if event is None:
+        if event is None and record.levelno >= logging.INFO:
             self._line(str(meta.get("orig_message", record.getMessage())), is_warning=record.levelno >= logging.WARNING)
-        elif event.event_type is dg.DagsterEventType.STEP_START:
+        elif event is not None and event.event_type is dg.DagsterEventType.STEP_START:
             self._headline(event.step_key or "")
-        elif event.message and "blocked by limit for pool" in event.message:
-            self._line("waiting for another training to end", is_warning=True)
 
     def _headline(self, step: str) -> None:
         number = f"{ASSET_ORDER.index(step) + 1}/{len(ASSET_ORDER)} " if step in ASSET_ORDER else ""
@@ -51,7 +49,7 @@ def terminal_logger(console: "Console") -> dg.LoggerDefinition:
 
     @dg.logger(config_schema=None, description="The lines of the assets on the terminal")
     def terminal(_: dg.InitLoggerContext) -> logging.Logger:
-        logger = logging.Logger("range_reader.terminal", logging.INFO)  # not registered: nothing else may add handlers
+        logger = logging.Logger("range_reader.terminal", logging.DEBUG)  # not registered: nothing else may add handlers
         logger.addHandler(TerminalHandler(console))
         return logger
 

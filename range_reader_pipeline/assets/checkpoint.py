@@ -1,0 +1,83 @@
+"""The asset that trains a reader and keeps the better checkpoint."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import dagster as dg
+
+from range_reader_pipeline import metadata, plots
+from range_reader_pipeline.config import TrainingConfig
+from range_reader_pipeline.failures import clear_failures
+from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.run_store import WEIGHTS_NAME
+from range_reader_pipeline.stages import GPU_POOL, GROUP, STAGE_TAG, TRAIN
+from range_reader_pipeline.training_run import TRAINING_VERSION, train_or_reuse
+
+NAME: Final = "checkpoint"
+
+
+@dg.asset(
+    name=NAME,
+    deps=["encoded_shards"],
+    group_name=GROUP,
+    kinds={"pytorch", "safetensors"},
+    tags={STAGE_TAG: TRAIN},
+    pool=GPU_POOL,
+    code_version=TRAINING_VERSION,
+    description=(
+        "The kept reader: a decoder that gives, at every moment of a hand, a probability to each of the 1326 hole-card combos a "
+        "villain may hold. Trained on the train shards for a fixed time; of its weights those are kept that read the val hands "
+        "best.\n\n"
+        "A run that was stopped or killed goes on where it was saved when materialized again. The same configuration on the same "
+        "shards is not trained twice (see `reused`). A finished run replaces the kept one only if its **val_mrr** is not lower; on "
+        "new data the new run is kept. Every run leaves a row in results.tsv."
+    ),
+)
+def checkpoint(context: dg.AssetExecutionContext, config: TrainingConfig, home: HomeResource) -> dg.MaterializeResult[None]:
+    """Train, or find trained, and keep the better one."""
+
+    def observe(values: Mapping[str, float]) -> None:
+        context.log_event(dg.AssetObservation(asset_key=NAME, metadata=dict(values)))
+
+    begin_s = time.monotonic()
+    paths = home.paths()
+    with clear_failures():
+        outcome = train_or_reuse(paths, config, owner=f"Dagster run {context.run.run_id}", log=context.log, observe=observe)
+    run, kept = outcome.run, outcome.kept
+    png = plots.training_curve(
+        outcome.curve,
+        static_loss_nats=run.val_loss_nats + run.nats_below_static_range,
+        static_mrr=run.val_mrr - run.mrr_above_static_range,
+    )
+    context.log.info(f"val mrr {run.val_mrr:.4f}, val loss {run.val_loss_nats:.3f} nats: {outcome.status}; kept is {kept.run_id}")
+    weights = paths.runs / kept.run_id / WEIGHTS_NAME
+    trained = {"reads_per_s": outcome.reads_per_s, "num_train_reads": outcome.num_train_reads}
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(kept.weights_version),
+        metadata={
+            "curve": metadata.picture(png, "loss and val mrr over training time"),
+            "val_mrr": run.val_mrr,
+            "val_loss_nats": run.val_loss_nats,
+            "val_mean_rank": run.val_mean_rank,
+            "nats_below_static_range": run.nats_below_static_range,
+            "mrr_above_static_range": run.mrr_above_static_range,
+            "kept_val_mrr": kept.val_mrr,
+            "status": outcome.status.value,
+            "reused": outcome.is_reused,
+            "was_resumed": outcome.was_resumed,
+            "preset": run.preset,
+            "num_steps": run.num_steps,
+            "best_step": run.best_step,
+            "training_s": round(run.seconds, 1),
+            "duration_s": round(time.monotonic() - begin_s, 1),
+            "run": run.run_id,
+            "kept_run": kept.run_id,
+            "data_version": run.data_version,
+            "num_val_reads": run.val_reads,
+            "weights_bytes": weights.stat().st_size,
+            "weights": dg.MetadataValue.path(weights),
+            "results": dg.MetadataValue.path(paths.results),
+            **{name: value for name, value in trained.items() if value is not None},
+        },
+    )

@@ -1,0 +1,249 @@
+"""The command ``range-reader``: run the pipeline headless, ask about one hand, look at what a file holds.
+
+Commands parse, call and print. What a person can mend is one line on stderr without a traceback: exit code 2 for a wrong call, 1
+for work that failed, 130 after Ctrl-C. Heavy libraries are imported by the command that needs them.
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from range_reader_pipeline.paths import home_paths
+
+if TYPE_CHECKING:
+    from range_reader_pipeline.paths import HomePaths
+
+INTERRUPTED: Final = 130
+MAX_REJECTS_SHOWN: Final = 20
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def main() -> None:
+    """Read a No-Limit Hold'em player's hole cards from the public record of the hand.
+
+    \b
+    range-reader run --ohh FOLDER        from hand history files to a trained reader and two reports
+    range-reader query --ohh FILE ...    what one villain of one hand is believed to hold
+    range-reader ingest FILE ...         what files hold and what is refused, and why
+
+    Everything that is made lies in RANGE_READER_HOME (default ./range_reader_home).
+
+    For study and simulation, not for use at a table.
+    """
+
+
+@main.command()
+@click.option(
+    "--ohh",
+    metavar="FOLDER",
+    help="Hand histories: .ohh .jsonl .ndjson .json, each also .gz or .zst. Default: $RANGE_READER_OHH, else HOME/ohh.",
+)
+@click.option(
+    "--home", metavar="FOLDER", help="Where everything made is kept. Default: $RANGE_READER_HOME, else ./range_reader_home."
+)
+@click.option(
+    "--preset",
+    metavar="NAME",
+    help="tiny, cpu, base, reference, reference_cpu. Default: $RANGE_READER_PRESET, else base with a CUDA GPU, else cpu.",
+)
+@click.option(
+    "--minutes",
+    type=float,
+    metavar="N",
+    help="Wall-clock budget of the training. Default: $RANGE_READER_TRAIN_MINUTES, else the preset's own.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the training.")
+@click.option(
+    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to train and grade."
+)
+@click.option("--retrain", is_flag=True, help="Train again although this configuration has finished on these hands.")
+def run(
+    ohh: str | None, home: str | None, preset: str | None, minutes: float | None, seed: int, device: str, retrain: bool
+) -> None:
+    """Materialize all five assets and print both tables.
+
+    What is unchanged is reused: files that were encoded, and a training that finished. A training that was stopped or killed goes
+    on where it was saved. The run is recorded in the Dagster instance that `make ui` shows.
+
+    \b
+    range-reader run --ohh hands/                     default preset of this machine
+    range-reader run --ohh hands/ --preset tiny       a look at the whole chain in a minute
+    """
+    from rich.console import Console
+
+    paths = home_paths(home=home, ohh=ohh)
+    _confine_caches(paths)
+    console = Console()
+    training: dict[str, Any] = {"seed": seed, "device": device, "retrain": retrain}
+    training |= {name: value for name, value in (("preset", preset), ("train_minutes", minutes)) if value is not None}
+    ops = {"checkpoint": {"config": training}}
+    ops |= {name: {"config": {"device": device}} for name in ("stratified_eval", "sharpening_report")}
+    console.print(f"hand histories  {paths.ohh}\nhome            {paths.root}", highlight=False)
+    with _one_line_errors():
+        from range_reader_pipeline.headless import run_everything
+
+        run_everything(paths, {"ops": ops}, console)
+        _print_reports(paths, console)
+
+
+@main.command()
+@click.option(
+    "--ohh",
+    "path",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File that holds the hand.",
+)
+@click.option(
+    "--hand-index", required=True, type=click.IntRange(min=0), metavar="N", help="Which of the file's readable hands, from 0."
+)
+@click.option(
+    "--villain",
+    required=True,
+    type=click.IntRange(min=0),
+    metavar="S",
+    help="Seat to read: 0, 1, ... clockwise among those dealt in.",
+)
+@click.option(
+    "--perspective",
+    required=True,
+    type=click.IntRange(min=0),
+    metavar="S",
+    help="Seat that reads; its two cards must be in the file.",
+)
+@click.option("--show-steps", is_flag=True, help="Show the read at the end of every street, not only the final one.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1, max=1326),
+    default=8,
+    show_default=True,
+    metavar="K",
+    help="How many of the likeliest combos to show.",
+)
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Folder or .safetensors file. Default: HOME/checkpoint, the kept one.",
+)
+@click.option("--home", metavar="FOLDER", help="Default: $RANGE_READER_HOME, else ./range_reader_home.")
+@click.option("--single-forward", is_flag=True, help="Do not average over the 24 suit relabelings: faster and a little noisier.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to compute.")
+def query(
+    path: Path,
+    hand_index: int,
+    villain: int,
+    perspective: int,
+    show_steps: bool,
+    top: int,
+    checkpoint: Path | None,
+    home: str | None,
+    single_forward: bool,
+    device: str,
+) -> None:
+    """Print what one villain of one hand is believed to hold, and how likely the truth was held to be.
+
+    \b
+    range-reader query --ohh hands/a.ohh --hand-index 288 --villain 5 --perspective 0 --show-steps
+
+    Seats are numbered 0, 1, ... clockwise among the players dealt in; the output lists them beside the file's own numbers.
+    """
+    with _one_line_errors():
+        from range_reader_core.inference import RangeReader
+        from range_reader_pipeline.hand_files import find_hand
+        from range_reader_pipeline.hand_view import hand_lines, read_lines, villain_combo
+
+        hand = find_hand(path, hand_index)
+        for name, seat in (("--villain", villain), ("--perspective", perspective)):
+            if seat >= hand.num_players:
+                msg = f"{name}: hand {hand_index} has seats 0..{hand.num_players - 1}, got {seat}"
+                raise click.UsageError(msg)
+        reader = RangeReader.load(checkpoint or home_paths(home=home).checkpoint, device=device)
+        trajectory = reader.trajectory(hand, villain, perspective, num_relabelings=1 if single_forward else 24)
+        lines = hand_lines(hand, villain=villain, perspective=perspective)
+        lines += ["", *read_lines(trajectory, villain_combo(hand, villain), num_top=top, is_every_step=show_steps)]
+        click.echo("\n".join(lines))
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE...")
+def ingest(files: tuple[Path, ...]) -> None:
+    """Say what hand history files hold and what is refused, and why. Nothing is stored.
+
+    Exit code 1 if a file holds no hand that can be read.
+    """
+    with _one_line_errors():
+        from range_reader_pipeline.hand_files import contents
+
+        is_any_empty = False
+        for path in files:
+            found = contents(path)
+            is_any_empty |= not found.num_hands
+            click.echo(f"{path}: {found.num_hands} hands, {len(found.rejects)} refused")
+            if found.problem:
+                click.echo(f"  {found.problem}")
+            for reason, count in Counter(reject.reason for reject in found.rejects).most_common():
+                click.echo(f"  {reason:<16} {count:>7}")
+            for reject in found.rejects[:MAX_REJECTS_SHOWN]:
+                where = f"line {reject.line}" if reject.line else "file"
+                click.echo(f"  {where:<10} {reject.reason}: {reject.message}")
+            if len(found.rejects) > MAX_REJECTS_SHOWN:
+                click.echo(f"  and {len(found.rejects) - MAX_REJECTS_SHOWN} more")
+    if is_any_empty:
+        sys.exit(1)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn what a person can mend into one line; anything else is a bug and keeps its traceback."""
+    import dagster as dg
+
+    from range_reader_pipeline.storage import explain_os_error
+
+    try:
+        yield
+    except dg.Failure as error:
+        raise click.ClickException(error.description or str(error)) from None
+    except OSError as error:
+        raise click.ClickException(explain_os_error(error)) from None
+    except (ValueError, FloatingPointError) as error:
+        raise click.ClickException(str(error)) from None
+    except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
+        click.echo("stopped; the same command goes on where it was saved", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _confine_caches(paths: "HomePaths") -> None:
+    """Keep what libraries would write below the user's own home inside ours."""
+    for variable, folder in (
+        ("MPLCONFIGDIR", "matplotlib"),
+        ("TORCHINDUCTOR_CACHE_DIR", "torchinductor"),
+        ("TRITON_CACHE_DIR", "triton"),
+    ):
+        os.environ.setdefault(variable, str(paths.root / "cache" / folder))
+
+
+def _print_reports(paths: "HomePaths", console: Any) -> None:
+    from range_reader_pipeline.reports import report_files
+
+    for name in ("stratified_eval", "sharpening_report"):
+        text = report_files(paths.reports, name).text.read_text(encoding="utf-8")
+        console.print(f"\n[bold]{name}[/bold]")
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print("[bold]made[/bold]")
+    for what, where in (
+        ("catalogue", paths.ohh_files),
+        ("rejects", paths.rejects),
+        ("shards", paths.data),
+        ("checkpoint", paths.checkpoint),
+        ("reports", paths.reports),
+        ("results", paths.results),
+    ):
+        console.print(f"  {what:<11} {where}", markup=False, highlight=False, soft_wrap=True)

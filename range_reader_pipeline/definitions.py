@@ -1,0 +1,34 @@
+"""The one assembly point: assets, checks, jobs, sensor, schedule and resources of the code location.
+
+Importing it reads no environment variable and touches no file, and neither torch, polars nor pyarrow is loaded: every process that
+Dagster starts pays for what is imported here.
+"""
+
+from typing import Any
+
+import dagster as dg
+
+from range_reader_pipeline.assets.checkpoint import checkpoint
+from range_reader_pipeline.assets.encoded_shards import encoded_shards
+from range_reader_pipeline.assets.ohh_files import ohh_files
+from range_reader_pipeline.assets.sharpening_report import sharpening_report
+from range_reader_pipeline.assets.stratified_eval import stratified_eval
+from range_reader_pipeline.jobs import everything, refresh_dataset, train_and_evaluate
+from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.schedules import nightly_training
+
+
+def build_definitions(**overrides: Any) -> dg.Definitions:
+    """Return the definitions, with arguments of ``dg.Definitions`` replaced: another home, loggers for a terminal."""
+    arguments: dict[str, Any] = {
+        "assets": [ohh_files, encoded_shards, checkpoint, stratified_eval, sharpening_report],
+        "jobs": [refresh_dataset, train_and_evaluate, everything],
+        "schedules": [nightly_training],
+        "resources": {"home": HomeResource()},
+        # Each run is a process of its own; a process for each step would cost 3 s and could outlive a killed run.
+        "executor": dg.in_process_executor,
+    }
+    return dg.Definitions(**{**arguments, **overrides})
+
+
+defs = build_definitions()
