@@ -33,6 +33,7 @@ class EventKind(IntEnum):
 
 BOARD_CARDS: Final = {EventKind.FLOP: 3, EventKind.TURN: 1, EventKind.RIVER: 1}
 _BOARD_SHAPE: Final = {EventKind.FLOP: (3, 0), EventKind.TURN: (1, 3), EventKind.RIVER: (1, 4)}  # cards dealt, cards before
+_ALL_CARDS: Final = frozenset(range(cards.NUM_CARDS))
 VOLUNTARY_CHIPS: Final = frozenset({EventKind.CALL, EventKind.BET, EventKind.RAISE})
 
 
@@ -104,22 +105,30 @@ class CanonicalHand:
         self._check_cards()
 
     def _check_cards(self) -> None:
-        for seat, (pair, label) in enumerate(zip(self.hole_cards, self.label_sources, strict=True)):
-            if (pair is None) is not (label is None) or (pair is not None and pair[0] >= pair[1]):
-                msg = f"hand {self.hand_id}: seat {seat} needs its lower card first and a label source with it, got {pair}, {label}"
-                raise ValueError(msg)
-        board: list[int] = []
-        for event in self.events:
-            if event.board:
-                is_next = event.kind in BOARD_CARDS and (len(event.board), len(board)) == _BOARD_SHAPE[event.kind]
-                if not is_next or list(event.board) != sorted(event.board):
-                    msg = f"hand {self.hand_id}: {event.kind.name} deals {event.board} onto {len(board)} cards, or not ascending"
+        """Check cards, boards and seats in few steps: this runs for every hand of a corpus."""
+        seen: list[int] = []
+        num_players = len(self.stacks)
+        for kind, seat, _, _, board in self.events:
+            if board:
+                if (len(board), len(seen)) != _BOARD_SHAPE.get(kind) or list(board) != sorted(board):
+                    msg = f"hand {self.hand_id}: {kind.name} deals {board} onto {len(seen)} cards, or not ascending"
                     raise ValueError(msg)
-                board.extend(event.board)
-            elif not 0 <= event.seat < len(self.stacks):
-                msg = f"hand {self.hand_id}: {event.kind.name} names seat {event.seat}, but there are {len(self.stacks)} players"
+                seen += board
+            elif not 0 <= seat < num_players:
+                msg = f"hand {self.hand_id}: {kind.name} names seat {seat}, but there are {num_players} players"
                 raise ValueError(msg)
-        seen = board + [card for pair in self.hole_cards if pair is not None for card in pair]
-        if len(set(seen)) != len(seen) or any(not 0 <= card < cards.NUM_CARDS for card in seen):
+        for pair, label in zip(self.hole_cards, self.label_sources, strict=True):
+            if pair is None or label is None:
+                if not (pair is None and label is None):
+                    msg = f"hand {self.hand_id}: a seat needs hole cards and a label source or neither, got {pair}, {label}"
+                    raise ValueError(msg)
+                continue
+            lo, hi = pair
+            if lo >= hi:
+                msg = f"hand {self.hand_id}: a seat needs its lower card first, got {pair}"
+                raise ValueError(msg)
+            seen += pair
+        distinct = set(seen)
+        if len(distinct) != len(seen) or not distinct <= _ALL_CARDS:
             msg = f"hand {self.hand_id}: a card appears twice or is outside 0..51 among board and hole cards"
             raise ValueError(msg)

@@ -6,7 +6,7 @@ Repeats are not looked for: whoever joins files compares ``hand_id`` and ``conte
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 from range_reader_core.hand import CanonicalHand
@@ -21,6 +21,8 @@ from range_reader_core.ohh_settle import settle
 MAX_WAITING: Final = 256  # hands read ahead before a source's reading of amounts is settled
 MAX_WAITING_BYTES: Final = 8 * 1024 * 1024
 
+_Read = tuple[Record, Draft | Reject]
+
 
 def parse_ohh(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reject]:
     """Yield every hand of an uncompressed file, and a ``Reject`` for every record that is none.
@@ -29,80 +31,78 @@ def parse_ohh(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reje
     ``MAX_WAITING`` hands, whatever the file. Raises only what ``stream.read`` raises.
     """
     num_hands = 0
-    reasons: Counter[RejectReason] = Counter()
-    for result in _results(stream, file_name):
+    refused: Counter[RejectReason] = Counter()
+    modes: dict[str, AmountMode] = {}
+    queue = _Queue(modes, file_name)
+    for record in iter_records(stream):
+        hand = decode_exact(record.data) if record.reason is None else None
+        if hand is None:
+            results: Iterable[CanonicalHand | Reject] = queue.settled(_read_slowly(record, file_name))
+        else:
+            try:
+                read = draft(hand, set())
+            except RejectError as error:
+                results = queue.settled([(record, _reject(record, error, hand_id_of(hand), file_name))])
+            else:
+                mode = modes.get(read.source)
+                if mode is None or queue.waiting:
+                    results = queue.settled([(record, read)])
+                else:
+                    results = (_settle(record, read, mode, file_name),)
+        for result in results:
+            yield result
+            if isinstance(result, Reject):
+                refused[result.reason] += 1
+            else:
+                num_hands += 1
+    for result in queue.rest():
+        yield result
         if isinstance(result, Reject):
-            reasons[result.reason] += 1
+            refused[result.reason] += 1
         else:
             num_hands += 1
-        yield result
-    if not num_hands and reasons and not any(reason.is_file_level for reason in reasons):
-        table = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    if refused and not num_hands and not any(reason.is_file_level for reason in refused):
+        table = ", ".join(f"{reason} {count}" for reason, count in refused.most_common())
         message = f"every record was refused; probably not the right kind of file: {table}"
         yield Reject(source=file_name, line=0, hand_id="", reason=RejectReason.FILE_NO_HANDS, message=message, text="")
 
 
-_Waiting = tuple[Record, Draft] | Reject
+class _Queue:
+    """Holds hands back, in file order, while the reading of their source's amounts is open."""
+
+    def __init__(self, modes: dict[str, AmountMode], file_name: str) -> None:
+        self.modes = modes
+        self.file_name = file_name
+        self.votes: dict[str, Counter[AmountMode]] = {}
+        self.waiting: list[_Read] = []
+        self.num_bytes = 0
+
+    def settled(self, reads: Iterable[_Read]) -> Iterator[CanonicalHand | Reject]:
+        """Take what was read and yield what is settled now."""
+        for record, read in reads:
+            self.waiting.append((record, read))
+            self.num_bytes += len(record.data)
+            if not isinstance(read, Reject) and read.source not in self.modes:
+                votes = self.votes.setdefault(read.source, Counter())
+                vote(votes, read)
+                if is_decided(votes):
+                    self.modes[read.source] = winner(votes)
+            is_full = len(self.waiting) >= MAX_WAITING or self.num_bytes >= MAX_WAITING_BYTES
+            if is_full or self.votes.keys() <= self.modes.keys():
+                yield from self.rest()
+
+    def rest(self) -> Iterator[CanonicalHand | Reject]:
+        """Settle every open source by its votes and yield all that waits."""
+        for source, votes in self.votes.items():
+            self.modes.setdefault(source, winner(votes))
+        for record, read in self.waiting:
+            yield read if isinstance(read, Reject) else _settle(record, read, self.modes[read.source], self.file_name)
+        self.waiting.clear()
+        self.num_bytes = 0
 
 
-def _results(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reject]:
-    """Yield results in file order, holding hands back while the reading of their source's amounts is open."""
-    modes: dict[str, AmountMode] = {}
-    votes: dict[str, Counter[AmountMode]] = {}
-    waiting: list[_Waiting] = []
-    num_bytes = 0
-    for record, read in _drafts(stream, file_name):
-        if isinstance(read, Reject):
-            if waiting:
-                waiting.append(read)
-            else:
-                yield read
-            continue
-        mode = modes.get(read.source)
-        if mode is not None and not waiting:
-            yield _settle(record, read, mode, file_name)
-            continue
-        waiting.append((record, read))
-        num_bytes += len(record.data)
-        if mode is None:
-            source_votes = votes.setdefault(read.source, Counter())
-            vote(source_votes, read)
-            if is_decided(source_votes):
-                modes[read.source] = winner(source_votes)
-        is_full = len(waiting) >= MAX_WAITING or num_bytes >= MAX_WAITING_BYTES
-        if is_full or votes.keys() <= modes.keys():
-            modes |= {source: winner(counted) for source, counted in votes.items() if source not in modes}
-            yield from _release(waiting, modes, file_name)
-            waiting.clear()
-            num_bytes = 0
-    modes |= {source: winner(counted) for source, counted in votes.items() if source not in modes}
-    yield from _release(waiting, modes, file_name)
-
-
-def _release(waiting: list[_Waiting], modes: dict[str, AmountMode], file_name: str) -> Iterator[CanonicalHand | Reject]:
-    for item in waiting:
-        if isinstance(item, Reject):
-            yield item
-        else:
-            record, read = item
-            yield _settle(record, read, modes[read.source], file_name)
-
-
-def _drafts(stream: BinaryIO, file_name: str) -> Iterator[tuple[Record, Draft | Reject]]:
-    """Yield a draft or a refusal for each record."""
-    for record in iter_records(stream):
-        if record.reason is None:
-            hand = decode_exact(record.data)
-            if hand is not None:
-                try:
-                    yield record, draft(hand, set())
-                except RejectError as error:
-                    yield record, _reject(record, error, hand_id_of(hand), file_name)
-                continue
-        yield from _slow_drafts(record, file_name)
-
-
-def _slow_drafts(record: Record, file_name: str) -> Iterator[tuple[Record, Draft | Reject]]:
+def _read_slowly(record: Record, file_name: str) -> Iterator[_Read]:
+    """Yield a draft or a refusal for each object in a record that is not in the exact layout."""
     for part in rescan(record) if record.reason is None else (record,):
         if part.reason is not None:
             yield part, _reject(part, RejectError(part.reason, _CONTAINER_MESSAGES[part.reason]), "", file_name)

@@ -5,7 +5,7 @@ become labels, or something that moves no chips within the hand.
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, Literal
 
 from range_reader_core.hand import EventKind
 
@@ -13,13 +13,13 @@ from range_reader_core.hand import EventKind
 class Code(IntEnum):
     """What an action is that is no fold, check, call, bet or raise."""
 
-    DEALT = 20
-    POST_ANTE = 21
-    POST_DEAD = 22
-    POST_SB = 23
-    POST_BB = 24
-    STRADDLE = 25
-    EXTRA_BLIND = 26
+    POST_ANTE = 20
+    POST_DEAD = 21
+    POST_SB = 22
+    POST_BB = 23
+    STRADDLE = 24
+    EXTRA_BLIND = 25  # the last that moves chips into the pot
+    DEALT = 29
     SHOWS = 30
     MUCKS = 31
     ADDED_CHIPS = 32
@@ -27,7 +27,29 @@ class Code(IntEnum):
     NOTHING = 34  # sits down, stands up, is paid: no chips move within the hand
 
 
-CODES: Final[dict[str, int]] = {
+ActionName = Literal[
+    "Fold",
+    "Check",
+    "Call",
+    "Bet",
+    "Raise",
+    "Dealt Cards",
+    "Post Ante",
+    "Post Dead",
+    "Post SB",
+    "Post BB",
+    "Straddle",
+    "Post Extra Blind",
+    "Shows Cards",
+    "Mucks Cards",
+    "Added Chips",
+    "Add to Pot",
+    "Sits Down",
+    "Stands Up",
+    "Payout",
+    "Player Adjustment",
+]
+CODES: Final[dict[ActionName, int]] = {
     "Fold": EventKind.FOLD,
     "Check": EventKind.CHECK,
     "Call": EventKind.CALL,
@@ -60,16 +82,16 @@ POST_KINDS: Final[dict[int, EventKind]] = {
 PASSIVE: Final = frozenset({Code.SHOWS, Code.MUCKS, Code.ADDED_CHIPS, Code.ADD_TO_POT, Code.NOTHING})  # open to those not playing
 
 
-def spec_name(name: str) -> str:
-    """Return the spec's spelling of an action, or the name itself where it is unknown."""
-    return name if name in CODES else _SPELLINGS.get(_letters(name), name)
+def spec_name(name: str) -> ActionName | None:
+    """Return the spec's spelling of an action, None where it is unknown."""
+    return _SPELLINGS.get(_letters(name))
 
 
 def _letters(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalpha())
 
 
-_SPELLINGS: Final = {_letters(name): name for name in CODES} | {
+_SPELLINGS: Final[dict[str, ActionName]] = {_letters(name): name for name in CODES} | {
     "addedtopot": "Add to Pot",  # rs-poker's spelling
     "dealtcard": "Dealt Cards",  # open-hand-tracker's
     "postsmallblind": "Post SB",

@@ -6,7 +6,7 @@ from typing import Any, Final
 HIDDEN_CARD: Final = "??"
 
 
-def card_names(value: Any) -> list[str] | None:
+def card_names(value: Any) -> tuple[str, ...] | None:
     """Return card names such as ``"Ts"`` from whatever a writer gave for cards, None where it gave none.
 
     Lower case, ``"10h"``, suit symbols and rank/suit objects are normalised, hidden cards become ``HIDDEN_CARD``, and a
@@ -15,16 +15,17 @@ def card_names(value: Any) -> list[str] | None:
     if value is None or value == "" or value == []:
         return None
     if isinstance(value, str):
-        return [_card_name(name) for name in re.findall(r"[^\s,]+", value)] if re.search(r"[\s,]", value) else _cut(value)
+        names = re.split(r"[\s,]+", value.strip())
+        return tuple([card for name in names for card in _cut(name)])
     if isinstance(value, list):
-        return [_card_name(name) for name in value]
-    return [str(value)]
+        return tuple([_card_name(name) for name in value])
+    return (str(value),)
 
 
 def _cut(text: str) -> list[str]:
     """Cut a text of cards without separators, such as ``"AhKd"``."""
-    cards = _CARD.findall(text.translate(_SUIT_SYMBOLS))
-    return [_card_name(card) for card in cards] if "".join(cards) == text.translate(_SUIT_SYMBOLS) else [text]
+    cards = [match[0] for match in _CARD.finditer(text.translate(_SUIT_SYMBOLS))]
+    return [_card_name(card) for card in cards] if "".join(cards) == text.translate(_SUIT_SYMBOLS) else [_card_name(text)]
 
 
 def _card_name(value: Any) -> str:

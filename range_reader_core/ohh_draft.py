@@ -8,11 +8,12 @@ bets are taken as hints. Cards shown are kept as labels; they never become steps
 from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import permutations
 from operator import attrgetter
-from typing import Final
+from typing import Final, Never
 
 from range_reader_core.cards import CARD_BY_NAME
-from range_reader_core.hand import Event, EventKind, LabelSource
+from range_reader_core.hand import NO_SEAT, Event, EventKind, LabelSource
 from range_reader_core.ohh_actions import CODES, PASSIVE, POST_KINDS, Code
 from range_reader_core.ohh_cards import HIDDEN_CARD
 from range_reader_core.ohh_rejects import RejectError, RejectReason
@@ -105,33 +106,41 @@ _SHOWS: Final = Code.SHOWS
 _POST_ANTE: Final = Code.POST_ANTE
 _POST_SB: Final = Code.POST_SB
 _POST_BB: Final = Code.POST_BB
+_LAST_CHIPS: Final = Code.EXTRA_BLIND
+_LABEL_DEALT: Final = LabelSource.DEALT
+_PAIRS: Final[dict[tuple[str, ...] | None, tuple[int, int]]] = {
+    (first, second): (min(pair), max(pair))
+    for first, second in permutations(CARD_BY_NAME, 2)
+    for pair in [(CARD_BY_NAME[first], CARD_BY_NAME[second])]
+}
 _new = tuple.__new__
 
 
 def _draft(hand: OhhHand, tags: set[str]) -> Draft:
-    if hand.game_type != "Holdem":
-        raise RejectError(RejectReason.GAME_TYPE, f"expected game_type Holdem, got {hand.game_type!r}")
     limit = hand.bet_limit
-    if limit.bet_type != "NL":
-        raise RejectError(RejectReason.BET_TYPE, f"expected bet_type NL, got {limit.bet_type!r}")
-    if limit.bet_cap:
-        raise RejectError(RejectReason.CAPPED, f"expected no bet cap, got {limit.bet_cap}")
-    if hand.tournament:
-        tags.add(HandTag.TOURNAMENT)
+    if hand.game_type != "Holdem" or limit.bet_type != "NL" or limit.bet_cap or hand.tournament:
+        _check_game(hand, tags)
     players = _playing(hand)
+    seat_of: dict[int | str | None, int] = {}
+    stacks: list[float] = []
+    seat_numbers: list[int] = []
+    for player in players:
+        seat_of[player.id] = len(stacks)
+        stacks.append(player.starting_stack)
+        seat_numbers.append(player.seat)
     num_players = len(players)
-    seat_numbers = tuple([player.seat for player in players])
-    seat_of: dict[int | str | None, int] = {player.id: seat for seat, player in enumerate(players)}
     hole_cards: list[tuple[int, int] | None] = [None] * num_players
     label_sources: list[LabelSource | None] = [None] * num_players
     steps: list[Event] = []
+    board: list[int] = []
+    source = f"{hand.site_name}/{hand.network_name}"
     built = Draft(
-        hand_id_of(hand),
-        f"{hand.site_name}/{hand.network_name}",
-        seat_numbers,
+        f"{source}#{hand.game_number}" if hand.game_number else "",
+        source,
+        tuple(seat_numbers),
         0,
         (hand.small_blind_amount, hand.big_blind_amount, hand.ante_amount),
-        [player.starting_stack for player in players],
+        stacks,
         hole_cards,
         label_sources,
         steps,
@@ -139,67 +148,66 @@ def _draft(hand: OhhHand, tags: set[str]) -> Draft:
         0.0,
         [0.0] * num_players,
         {},
-        [],
+        board,
         tags,
     )
-    for seat, player in enumerate(players):
-        if player.cards:
-            _know_cards(player.cards, seat, built, LabelSource.DEALT)
     append = steps.append
     has_shown = False
     small_blind_seat = big_blind_seat = -1
     for played_round in hand.rounds:
-        if played_round.cards or played_round.street != "Preflop" or built.board:
+        if played_round.cards or board or played_round.street != "Preflop":
             _deal_street(played_round, built)
             if has_shown and played_round.cards:
                 tags.add(HandTag.MID_SHOWDOWN)
         for action in played_round.actions:
-            code = CODES.get(action.action)
+            code = CODES[action.action]
             seat = seat_of.get(action.player_id, -1)
-            if seat < 0 or code is None:
-                _odd_action(action, seat, hand, built)
-                continue
-            if code <= _RAISE:
-                chips = action.amount
-                if code is _FOLD or code is _CHECK:
-                    if chips:
-                        raise RejectError(
-                            RejectReason.ILLEGAL_ACTION, f"{action.action} of player {action.player_id} puts in {chips} chips"
-                        )
-                    append(_FREE_STEPS[code][seat])
-                    continue
-                if chips is None:
-                    raise RejectError(RejectReason.NO_AMOUNT, f"{action.action} of player {action.player_id} has no amount")
-                append(_new(Event, (code, seat, chips, action.is_allin is not False, ())))
+            if seat < 0:
+                _absent_action(action, code, hand, built)
             elif code is _DEALT:
-                _know_cards(action.cards, seat, built, LabelSource.DEALT)
-            elif code < _SHOWS:  # posts
+                pair = _PAIRS.get(action.cards)
+                if pair is not None and hole_cards[seat] is None:
+                    hole_cards[seat] = pair
+                    label_sources[seat] = _LABEL_DEALT
+                else:
+                    _know_cards(action.cards, seat, built, _LABEL_DEALT)
+            elif code is _FOLD or code is _CHECK:
+                if action.amount:
+                    _refuse_amount(action)
+                append(_FREE_STEPS[code][seat])
+            elif code <= _LAST_CHIPS:
                 chips = action.amount
                 if chips is None:
                     raise RejectError(RejectReason.NO_AMOUNT, f"{action.action} of player {action.player_id} has no amount")
-                if code == _POST_SB:
-                    small_blind_seat = seat
-                elif code == _POST_BB:
-                    big_blind_seat = seat
-                elif code != _POST_ANTE:
-                    tags.add(HandTag.EXTRA_POST)
-                if chips > 0.0:
-                    append(_new(Event, (POST_KINDS[code], seat, chips, action.is_allin is not False, ())))
-                else:
-                    tags.add(HandTag.ZERO_POST)
-            elif code == _SHOWS:
+                if code > _RAISE:
+                    if code is _POST_SB:
+                        small_blind_seat = seat
+                    elif code is _POST_BB:
+                        big_blind_seat = seat
+                    elif code is not _POST_ANTE:
+                        tags.add(HandTag.EXTRA_POST)
+                    if not chips:
+                        tags.add(HandTag.ZERO_POST)
+                        continue
+                    code = POST_KINDS[code]
+                append(_new(Event, (code, seat, chips, action.is_allin is not False, ())))
+            elif code is _SHOWS:
                 has_shown = True
                 _know_cards(action.cards, seat, built, LabelSource.SHOWN)
-                if any(step.kind is _FOLD and step.seat == seat for step in steps):
+                if _FREE_STEPS[_FOLD][seat] in steps:
                     tags.add(HandTag.FOLDED_SHOW)
             else:
-                _odd_action(action, seat, hand, built)
-    built.button = _button(hand, seat_numbers, tags)
+                _odd_action(action, code, seat, built)
+    button = bisect_right(seat_numbers, hand.dealer_seat) - 1
+    if button < 0 or seat_numbers[button] != hand.dealer_seat:  # the nearest occupied seat before an empty one
+        tags.add(HandTag.DEAD_BUTTON)
+        button %= num_players
+    built.button = button
     if small_blind_seat < 0:
         tags.add(HandTag.NO_SMALL_BLIND)
     elif small_blind_seat == big_blind_seat:
         tags.add(HandTag.DOUBLE_BLIND)
-    if num_players == 2 and 0 <= small_blind_seat != built.button:
+    if num_players == 2 and 0 <= small_blind_seat != button:
         tags.add(HandTag.SMALL_BLIND_OFF_BUTTON)
     if not hand.big_blind_amount or not hand.small_blind_amount:
         _find_blinds(hand, built)
@@ -207,23 +215,44 @@ def _draft(hand: OhhHand, tags: set[str]) -> Draft:
     return built
 
 
+def _check_game(hand: OhhHand, tags: set[str]) -> None:
+    """Refuse what is not uncapped no-limit hold'em."""
+    limit = hand.bet_limit
+    if hand.game_type != "Holdem":
+        raise RejectError(RejectReason.GAME_TYPE, f"expected game_type Holdem, got {hand.game_type!r}")
+    if limit.bet_type != "NL":
+        raise RejectError(RejectReason.BET_TYPE, f"expected bet_type NL, got {limit.bet_type!r}")
+    if limit.bet_cap:
+        raise RejectError(RejectReason.CAPPED, f"expected no bet cap, got {limit.bet_cap}")
+    if hand.tournament:
+        tags.add(HandTag.TOURNAMENT)
+
+
 def _playing(hand: OhhHand) -> list[OhhPlayer]:
     """Return the players dealt in, in seat order."""
     players = hand.players
-    seats = [player.seat for player in players]
-    if len(set(seats)) < len(seats):
-        reason = RejectReason.PLAYERS if any(seats) else RejectReason.SEATS
-        raise RejectError(reason, f"expected different seats, got {seats}")
-    ids = {player.id for player in players}
+    last_seat = -1
+    ids = set()
+    is_plain = True  # in seat order and all playing
+    for player in players:
+        if player.seat <= last_seat or player.is_sitting_out or not player.starting_stack:
+            is_plain = False
+        last_seat = player.seat
+        ids.add(player.id)
     if len(ids) < len(players):
         raise RejectError(RejectReason.PLAYERS, f"expected different player ids, got {[player.id for player in players]}")
-    playing = [player for player in players if player.starting_stack > 0.0 and not player.is_sitting_out]
-    if len(playing) < 2:
-        raise RejectError(RejectReason.PLAYERS, f"expected two players with chips, got {len(playing)}")
-    if len(playing) > MAX_SEATS:
-        raise RejectError(RejectReason.TOO_MANY, f"expected at most {MAX_SEATS} players, got {len(playing)}")
-    playing.sort(key=_seat)
-    return playing
+    if not is_plain:
+        seats = [player.seat for player in players]
+        if len(set(seats)) < len(seats):
+            reason = RejectReason.PLAYERS if any(seats) else RejectReason.SEATS
+            raise RejectError(reason, f"expected different seats, got {seats}")
+        players = [player for player in players if player.starting_stack and not player.is_sitting_out]
+        players.sort(key=_seat)
+    if len(players) < 2:
+        raise RejectError(RejectReason.PLAYERS, f"expected two players with chips, got {len(players)}")
+    if len(players) > MAX_SEATS:
+        raise RejectError(RejectReason.TOO_MANY, f"expected at most {MAX_SEATS} players, got {len(players)}")
+    return players
 
 
 _seat = attrgetter("seat")
@@ -257,7 +286,7 @@ def _deal_street(played_round: OhhRound, built: Draft) -> None:
         raise RejectError(RejectReason.BOARD_SHAPE, f"{street} deals {len(cards)} cards after {len(board)}")
     cards.sort()
     board += cards
-    built.steps.append(Event(kind, board=tuple(cards)))
+    built.steps.append(_new(Event, (kind, NO_SEAT, 0.0, False, tuple(cards))))
 
 
 def _board_card(name: str) -> int:
@@ -267,7 +296,7 @@ def _board_card(name: str) -> int:
     return card
 
 
-def _know_cards(names: list[str] | None, seat: int, built: Draft, source: LabelSource) -> None:
+def _know_cards(names: tuple[str, ...] | None, seat: int, built: Draft, source: LabelSource) -> None:
     """Note what an action tells of a seat's hole cards; one card of two, or a hidden one, tells nothing usable."""
     if not names or HIDDEN_CARD in names:
         return
@@ -292,37 +321,37 @@ def _know_cards(names: list[str] | None, seat: int, built: Draft, source: LabelS
         raise RejectError(RejectReason.BAD_CARD, f"seat {seat} has two different hands, {names} the later")
 
 
-def _odd_action(action: OhhAction, seat: int, hand: OhhHand, built: Draft) -> None:
-    """Read an action that is unknown, moves no chips of a stack, or names nobody who plays."""
-    code = CODES.get(action.action)
-    if code is None:
-        if action.amount:
-            raise RejectError(RejectReason.UNKNOWN_ACTION, f"{action.action!r} moves {action.amount} chips")
-        built.tags.add(HandTag.UNKNOWN_ACTION)
-    elif code is Code.ADD_TO_POT:
+def _odd_action(action: OhhAction, code: int, seat: int, built: Draft) -> None:
+    """Read an action that moves no chips of a player's into the pot."""
+    if code is Code.ADD_TO_POT:
         built.added_chips += action.amount or 0.0
         built.tags.add(HandTag.ADDED_TO_POT)
-    elif code is Code.NOTHING:
-        return
-    elif seat < 0:
-        _absent_action(action, code, hand)
     elif code is Code.ADDED_CHIPS:
         built.top_ups[seat] = built.top_ups.get(seat, 0.0) + (action.amount or 0.0)
-    else:
+    elif code is Code.MUCKS:
         _know_cards(action.cards, seat, built, LabelSource.SHOWN)
 
 
-def _absent_action(action: OhhAction, code: int, hand: OhhHand) -> None:
-    """Let pass what a player outside the hand may do; refuse the rest."""
+def _absent_action(action: OhhAction, code: int, hand: OhhHand, built: Draft) -> None:
+    """Let pass what somebody outside the hand may do; refuse the rest."""
     absent = next((player for player in hand.players if player.id == action.player_id), None)
+    if code is Code.ADD_TO_POT:
+        _odd_action(action, code, -1, built)
+        return
     if absent is None:
+        if code is Code.NOTHING:
+            return
         raise RejectError(RejectReason.PLAYERS, f"{action.action} names player {action.player_id!r}, who is not at the table")
     if code in PASSIVE or (code > _RAISE and not action.amount):
         return
-    if absent.starting_stack > 0.0:
+    if absent.starting_stack:
         raise _NotSittingOutError(absent)
     reason = RejectReason.OVERSPEND if action.amount else RejectReason.ILLEGAL_ACTION
     raise RejectError(reason, f"{action.action} of player {action.player_id!r}, who has no chips")
+
+
+def _refuse_amount(action: OhhAction) -> Never:
+    raise RejectError(RejectReason.ILLEGAL_ACTION, f"{action.action} of player {action.player_id!r} puts in {action.amount} chips")
 
 
 class _NotSittingOutError(Exception):
@@ -331,14 +360,6 @@ class _NotSittingOutError(Exception):
     def __init__(self, player: OhhPlayer) -> None:
         super().__init__(player.id)
         self.player = player
-
-
-def _button(hand: OhhHand, seat_numbers: tuple[int, ...], tags: set[str]) -> int:
-    """Return the seat of the button, or the nearest occupied one before it."""
-    seat = bisect_right(seat_numbers, hand.dealer_seat) - 1
-    if seat < 0 or seat_numbers[seat] != hand.dealer_seat:
-        tags.add(HandTag.DEAD_BUTTON)
-    return seat % len(seat_numbers)
 
 
 def _find_blinds(hand: OhhHand, built: Draft) -> None:

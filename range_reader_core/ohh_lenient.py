@@ -51,7 +51,7 @@ def decode_lenient(data: bytes) -> tuple[OhhHand, set[str]]:
         big_blind_amount=_chips(fields.get("big_blind_amount"), "big_blind_amount") or 0.0,
         ante_amount=_chips(fields.get("ante_amount"), "ante_amount") or 0.0,
         players=[_player(player, read_id) for player in players],
-        rounds=[_round(played_round, index, read_id) for index, played_round in enumerate(rounds)],
+        rounds=[_round(played_round, index, read_id, tags) for index, played_round in enumerate(rounds)],
         pots=[_pot(pot, read_id) for pot in pots],
     )
     return hand, tags
@@ -139,20 +139,30 @@ def _player(fields: Json, read_id: Any) -> OhhPlayer:
     )
 
 
-def _round(fields: Json, index: int, read_id: Any) -> OhhRound:
+def _round(fields: Json, index: int, read_id: Any, tags: set[str]) -> OhhRound:
     street = _text(fields.get("street"))
     number = fields.get("id")
     return OhhRound(
         id=number if isinstance(number, int) else index,
         street=_STREETS.get(_letters(street), street),
         cards=card_names(fields.get("cards")),
-        actions=[_action(action, read_id) for action in _objects(fields, "actions", is_required=False)],
+        actions=[
+            action
+            for item in _objects(fields, "actions", is_required=False)
+            if (action := _action(item, read_id, tags)) is not None
+        ],
     )
 
 
-def _action(fields: Json, read_id: Any) -> OhhAction:
-    name = spec_name(_text(fields.get("action")))
-    code = CODES.get(name)
+def _action(fields: Json, read_id: Any, tags: set[str]) -> OhhAction | None:
+    """Read an action; one that the spec does not know is left out if it moves no chips."""
+    text = _text(fields.get("action"))
+    name = spec_name(text)
+    if name is None:
+        if _chips(fields.get("amount"), f"amount of {text}"):
+            raise RejectError(RejectReason.UNKNOWN_ACTION, f"{text!r} moves {fields.get('amount')} chips")
+        tags.add(HandTag.UNKNOWN_ACTION)
+        return None
     player = fields.get("player_id")
     flag = fields.get("is_allin")
     return OhhAction(
@@ -160,7 +170,7 @@ def _action(fields: Json, read_id: Any) -> OhhAction:
         player_id=None if player is None else read_id(player, "player_id"),
         action=name,
         # An adjustment is outside the pot and may be negative.
-        amount=None if code is Code.NOTHING else _chips(fields.get("amount"), f"amount of {name}"),
+        amount=None if CODES[name] is Code.NOTHING else _chips(fields.get("amount"), f"amount of {name}"),
         is_allin=flag if isinstance(flag, bool) else None,
         cards=card_names(fields.get("cards")),
     )

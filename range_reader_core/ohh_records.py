@@ -26,39 +26,34 @@ class Record(NamedTuple):
 
 def iter_records(stream: BinaryIO) -> Iterator[Record]:
     """Yield the objects of a file in order. A file that is no UTF-8 text yields one file-level refusal and nothing else."""
-    head = stream.read(CHUNK_BYTES)
-    head = head.removeprefix(b"\xef\xbb\xbf")
-    if _is_no_text(head):
-        yield Record(0, head[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
+    read_line = stream.readline
+    line = read_line(CHUNK_BYTES)
+    if _is_no_text(line):
+        yield Record(0, line[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
         return
+    line = line.removeprefix(b"\xef\xbb\xbf")
     scanner = _Scanner()
-    line_number = 1
-    rest = b""
-    while head:
-        lines = (rest + head).split(b"\n") if rest else head.split(b"\n")
-        rest = lines.pop()
-        for line in lines:
-            if scanner.is_idle and line.startswith(b'{"') and line.endswith((b"}}", b"}}\r")):
-                yield Record(line_number, line)
-            elif not scanner.is_idle or line:
-                yield from scanner.feed(line + b"\n", line_number)
-            line_number += 1
-        if len(rest) > CHUNK_BYTES:
-            yield from scanner.feed(rest, line_number)
-            rest = b""
-        head = stream.read(CHUNK_BYTES)
-    if scanner.is_idle and rest.startswith(b'{"') and rest.endswith(b"}}"):
-        yield Record(line_number, rest)
-    else:
-        yield from scanner.feed(rest, line_number)
-        yield from scanner.finish()
+    is_idle = True
+    number = 1
+    while line:
+        if is_idle and line.startswith(b'{"') and line.endswith((b"}}\n", b"}}\r\n", b"}}")):
+            yield _new(Record, (number, line, None))
+        elif not is_idle or line != b"\n":
+            yield from scanner.feed(line, number)
+            is_idle = scanner.is_idle
+        number += line.endswith(b"\n")
+        line = read_line(CHUNK_BYTES)
+    yield from scanner.finish()
 
 
 def rescan(record: Record) -> Iterator[Record]:
     """Yield the objects inside what ``iter_records`` took for one, or the record itself if it is one object."""
     scanner = _Scanner()
-    yield from scanner.feed(record.data + b"\n", record.line)
+    yield from scanner.feed(record.data, record.line)
     yield from scanner.finish()
+
+
+_new = tuple.__new__
 
 
 class _Scanner:
@@ -199,15 +194,15 @@ def _is_new_object(text: bytearray, start: int) -> bool:
 _NEWLINE: Final = ord("\n")
 
 
-def _is_no_text(head: bytes) -> bool:
-    """Whether the beginning of a file shows UTF-16, UTF-32 or binary data; NULs beside JSON are a crash's padding."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+def _is_no_text(line: bytes) -> bool:
+    """Whether the first line of a file shows UTF-16, UTF-32 or binary data; NULs around JSON are a crash's padding."""
+    if line.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         return True
-    sample = head[:4096]
-    if b"{\x00" in sample or b"\x00{" in sample.lstrip(b"\x00"):
-        return b'{"' not in sample
+    sample = line[:4096].strip(b"\x00")
+    if b'{"' in sample:
+        return False
     num_control = len(sample) - len(sample.translate(None, _CONTROL))
-    return num_control > len(sample) // 100 and b'{"' not in head and b"{\n" not in head
+    return num_control > len(sample) // 100
 
 
 _CONTROL: Final = bytes(set(range(32)) - set(b"\t\n\r\f"))

@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from range_reader_core.ohh_actions import ActionName
+
 MAX_CHIPS: Final = 1e15  # above this float64 cannot count single chips; also keeps sums finite
 
 Chips = Annotated[float, msgspec.Meta(ge=0, le=MAX_CHIPS)]
@@ -20,10 +22,10 @@ class OhhAction(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=Tr
 
     action_number: int
     player_id: PlayerId | None
-    action: str
+    action: ActionName
     amount: Chips | None
     is_allin: bool | None
-    cards: list[str] | None = None
+    cards: tuple[str, ...] | None = None
 
 
 class OhhRound(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
@@ -31,7 +33,7 @@ class OhhRound(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=Tru
 
     id: int
     street: str
-    cards: list[str] | None = None
+    cards: tuple[str, ...] | None = None
     actions: list[OhhAction]
 
 
@@ -60,7 +62,7 @@ class OhhPlayer(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=Tr
     display: str
     starting_stack: Chips
     is_sitting_out: bool
-    cards: list[str] | None = None
+    cards: tuple[str, ...] | None = None
 
 
 class OhhBetLimit(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):

@@ -100,10 +100,10 @@ def _play_within(built: Draft, steps: list[Event], slack_chips: float) -> Played
 
 
 def _is_overpaid(built: Draft, played: Played) -> bool:
-    """Say whether a seat wins more than its own chips could match from every other seat."""
-    put_in = [stack - left for stack, left in zip(built.stacks, played.left, strict=True)]
-    limit = (1.0 + RELATIVE_SLACK) * built.added_chips + RELATIVE_SLACK * played.gross_chips
-    for own, won in zip(put_in, built.collected, strict=True):
-        if won > 0.0 and won - limit > sum([min(own, other) for other in put_in]):
+    """Say whether a seat wins more than the dead money and what its own chips could match from every other seat."""
+    live_chips = [sum(chips) for chips in zip(*played.streets, strict=True)]
+    limit = (played.gross_chips - sum(live_chips)) + built.added_chips + RELATIVE_SLACK * played.gross_chips
+    for own, won in zip(live_chips, built.collected, strict=True):
+        if won > limit and won - limit > sum([min(own, other) for other in live_chips]):
             return True
     return False
