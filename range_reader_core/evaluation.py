@@ -18,8 +18,9 @@ from range_reader_core.masks import POINTS, SHOWDOWN, is_live_combo_at, is_super
 from range_reader_core.metrics import LOSS, METRICS, score_positions
 from range_reader_core.reads import Reads
 
-BATCH_READS: Final = 128
-"""Reads scored at once: about 3000 positions, 16 MB of scores a reader."""
+CPU_BATCH_READS: Final = 64
+"""Reads scored at once on a CPU: about 1500 positions, 8 MB of scores a reader. More was slower."""
+CUDA_BATCH_READS: Final = 1024
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of reads scored so far and in all."""
@@ -74,10 +75,17 @@ def evaluate(
     reads: Reads,
     *,
     device: torch.device | str = "cpu",
-    batch_reads: int = BATCH_READS,
+    batch_reads: int | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> tuple[ReadScores, ...]:
     """Return each reader's scores over all supervised positions.
+
+    Args:
+        readers: whom to score; the tables take the first one for the model.
+        reads: what they read.
+        device: where the readers' weights lie.
+        batch_reads: reads scored at once; None chooses by device.
+        on_progress: told of every batch.
 
     Raises:
         NothingToScoreError: no read has a supervised position.
@@ -114,10 +122,12 @@ def evaluate_points(
     reads: Reads,
     *,
     device: torch.device | str = "cpu",
-    batch_reads: int = BATCH_READS,
+    batch_reads: int | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> tuple[PointScores, ...]:
     """Return each reader's scores of showdown villains at each of ``POINTS``. Reads whose board is not full are left out.
+
+    Arguments as ``evaluate``.
 
     Raises:
         NothingToScoreError: no villain came to a showdown on a full board.
@@ -151,18 +161,19 @@ def _batches(
     reads: Reads,
     indices: npt.NDArray[np.int64],
     device: torch.device | str,
-    batch_reads: int,
+    batch_reads: int | None,
     on_progress: ProgressCallback | None,
 ) -> Iterator[Batch]:
     """Yield the chosen reads, alike in length within a batch, and report progress after each."""
     if not len(indices):
         return
     resident = DeviceReads.from_reads(reads, torch.device(device))
+    step = batch_reads or (CUDA_BATCH_READS if resident.tokens.is_cuda else CPU_BATCH_READS)
     order = indices[np.argsort(reads.lengths[indices], kind="stable")]
-    for start in range(0, len(order), batch_reads):
-        yield resident.batch(order[start : start + batch_reads])
+    for start in range(0, len(order), step):
+        yield resident.batch(order[start : start + step])
         if on_progress is not None:
-            on_progress(min(start + batch_reads, len(order)), len(order))
+            on_progress(min(start + step, len(order)), len(order))
 
 
 def _score(readers: Sequence[Reader], batch: Batch, rows: torch.Tensor, positions: torch.Tensor) -> Iterator[torch.Tensor]:

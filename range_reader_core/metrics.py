@@ -144,9 +144,9 @@ def _compare(scores: torch.Tensor, targets: torch.Tensor, is_live: torch.Tensor)
     flags = torch.empty_like(live_scores)
     better = torch.gt(live_scores, truth, out=flags).sum(dim=1)  # (n,)
     equal = torch.eq(live_scores, truth, out=flags).sum(dim=1)  # (n,)
-    # Where the truth itself was given -inf, the dead combos compare equal to it and must not share its rank.
-    num_dead = scores.shape[1] - is_live.sum(dim=1)
-    equal = torch.where(truth[:, 0] == -torch.inf, equal - num_dead, equal)
+    is_ruled_out = truth[:, 0] == -torch.inf
+    if bool(is_ruled_out.any()):  # the dead combos compare equal to such a truth and must not share its rank
+        equal = torch.where(is_ruled_out, equal - (~is_live).sum(dim=1), equal)
     return torch.stack((loss, better.double(), equal.double()))
 
 
