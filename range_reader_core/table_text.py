@@ -46,7 +46,7 @@ def format_stratified(table: StratifiedTable, *, note: str = "") -> str:
 
 
 def format_sharpening(table: SharpeningTable, *, note: str = "") -> str:
-    """Return each reader's rows by point, what the betting after the flop gains it, and the floor of a blind guess.
+    """Return each reader's rows by point, what it gains after the flop, and the floor of a blind guess.
 
     Args:
         table: what ``sharpening_table`` returned.

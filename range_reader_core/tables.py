@@ -55,7 +55,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What the betting after the flop is worth to a reader: end of the hand minus flop, on the same hands."""
+    """What a reader gains after the flop, from cards and betting: end of the hand minus flop, on the same hands."""
 
     reader: str
     scores: dict[str, Estimate]  # by name in METRICS; a loss or a rank that falls is a negative number
