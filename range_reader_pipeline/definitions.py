@@ -13,16 +13,20 @@ from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.assets.sharpening_report import sharpening_report
 from range_reader_pipeline.assets.stratified_eval import stratified_eval
+from range_reader_pipeline.checks import data_checks
 from range_reader_pipeline.jobs import everything, refresh_dataset, train_and_evaluate
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.schedules import nightly_training
+from range_reader_pipeline.sensors import ohh_folder
 
 
 def build_definitions(**overrides: Any) -> dg.Definitions:
     """Return the definitions, with arguments of ``dg.Definitions`` replaced: another home, loggers for a terminal."""
     arguments: dict[str, Any] = {
         "assets": [ohh_files, encoded_shards, checkpoint, stratified_eval, sharpening_report],
+        "asset_checks": [data_checks],
         "jobs": [refresh_dataset, train_and_evaluate, everything],
+        "sensors": [ohh_folder],
         "schedules": [nightly_training],
         "resources": {"home": HomeResource()},
         # Each run is a process of its own; a process for each step would cost 3 s and could outlive a killed run.

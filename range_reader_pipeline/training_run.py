@@ -19,7 +19,6 @@ from range_reader_pipeline.grading import STATIC, grade_strata, readers
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.plots import CurvePoint
 from range_reader_pipeline.provenance import file_sha256, git_commit
-from range_reader_pipeline.publication import published
 from range_reader_pipeline.results_log import ResultRow, RunStatus, append_result, read_results
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore, judge, training_identity
 from range_reader_pipeline.training_events import Log, TrainingReporter, telling_where_it_stopped
@@ -195,6 +194,8 @@ class _Session:
 
 
 def _published_version(paths: HomePaths) -> str:
+    from range_reader_pipeline.publication import published  # brings pyarrow along
+
     manifest = published(paths)
     if manifest is None:
         msg = f"{paths.data} holds no shards; materialize encoded_shards first (or run all five assets)"
