@@ -17,7 +17,7 @@ from range_reader_core.hand import NO_SEAT, Event, EventKind, LabelSource
 from range_reader_core.ohh_actions import CODES, PASSIVE, POST_KINDS, Code
 from range_reader_core.ohh_cards import HIDDEN_CARD
 from range_reader_core.ohh_rejects import RejectError, RejectReason
-from range_reader_core.ohh_schema import OhhAction, OhhHand, OhhPlayer, OhhRound
+from range_reader_core.ohh_schema import OhhAction, OhhHand, OhhPlayer, OhhPot, OhhRound
 from range_reader_core.replay import RELATIVE_SLACK, cent_slack
 from range_reader_core.tokens import MAX_SEATS
 
@@ -41,6 +41,7 @@ class HandTag(StrEnum):
     ADDED_CHIPS = "added_chips"
     UNKNOWN_ACTION = "unknown_action"
     NO_HOLE_CARDS = "no_hole_cards"
+    UNSTATED_RAKE = "unstated_rake"  # pots pay less than they hold and name no rake
     NO_WRAPPER = "no_wrapper"
     TOURNAMENT = "tournament"
 
@@ -211,6 +212,8 @@ def _draft(hand: OhhHand, tags: set[str]) -> Draft:
         tags.add(HandTag.SMALL_BLIND_OFF_BUTTON)
     if not hand.big_blind_amount or not hand.small_blind_amount:
         _find_blinds(hand, built)
+    if label_sources.count(None) == num_players:
+        tags.add(HandTag.NO_HOLE_CARDS)
     _read_pots(hand, seat_of, built)
     return built
 
@@ -393,9 +396,17 @@ def _read_pots(hand: OhhHand, seat_of: dict[int | str | None, int], built: Draft
                 raise RejectError(RejectReason.WINNER, f"player {win.player_id!r} wins {win.win_amount} but does not play")
         total += pot.amount
         gap = pot.amount - won - (pot.unpaid or 0.0)
-        if gap < 0.0 or (gap > 0.0 and pot.unpaid is not None):
-            slack_chips = max(RELATIVE_SLACK * pot.amount, cent_slack([pot.amount, *[win.win_amount for win in pot.player_wins]]))
-            if abs(gap) > slack_chips:
-                msg = f"a pot of {pot.amount} pays {won}, with {pot.unpaid} in rake and fees"
-                raise RejectError(RejectReason.POT_MISMATCH, msg)
+        if gap:
+            _check_pot(pot, won, gap, built)
     built.pot_chips = total
+
+
+def _check_pot(pot: OhhPot, won: float, gap: float, built: Draft) -> None:
+    """Refuse a pot that pays more than it holds, or less than it holds without the rake that it names."""
+    slack_chips = max(RELATIVE_SLACK * pot.amount, cent_slack([pot.amount, *[win.win_amount for win in pot.player_wins]]))
+    if abs(gap) <= slack_chips:
+        return
+    if gap < 0.0 or pot.unpaid is not None:
+        msg = f"a pot of {pot.amount} pays {won}, with {pot.unpaid} in rake and fees"
+        raise RejectError(RejectReason.POT_MISMATCH, msg)
+    built.tags.add(HandTag.UNSTATED_RAKE)

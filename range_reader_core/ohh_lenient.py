@@ -33,6 +33,10 @@ def decode_lenient(data: bytes) -> tuple[OhhHand, set[str]]:
     pots = _objects(fields, "pots", is_required=False)
     # Ids are opaque; a writer that quotes some of them means the same player.
     read_id = str if any(isinstance(player.get("id"), str) for player in players) else _whole
+    read_rounds = [_round(played_round, index, read_id, tags) for index, played_round in enumerate(rounds)]
+    if read_rounds:
+        # Some exporters write hole cards beside the player.
+        read_rounds[0].actions[:0] = [_dealt(player, read_id) for player in players if player.get("cards")]
     hand = OhhHand(
         spec_version="",
         site_name=_text(fields.get("site_name")) or "unknown",
@@ -51,7 +55,7 @@ def decode_lenient(data: bytes) -> tuple[OhhHand, set[str]]:
         big_blind_amount=_chips(fields.get("big_blind_amount"), "big_blind_amount") or 0.0,
         ante_amount=_chips(fields.get("ante_amount"), "ante_amount") or 0.0,
         players=[_player(player, read_id) for player in players],
-        rounds=[_round(played_round, index, read_id, tags) for index, played_round in enumerate(rounds)],
+        rounds=read_rounds,
         pots=[_pot(pot, read_id) for pot in pots],
     )
     return hand, tags
@@ -135,7 +139,6 @@ def _player(fields: Json, read_id: Any) -> OhhPlayer:
         display="",
         starting_stack=stack,
         is_sitting_out=fields.get("is_sitting_out") is True,
-        cards=card_names(fields.get("cards")),
     )
 
 
@@ -151,6 +154,18 @@ def _round(fields: Json, index: int, read_id: Any, tags: set[str]) -> OhhRound:
             for item in _objects(fields, "actions", is_required=False)
             if (action := _action(item, read_id, tags)) is not None
         ],
+    )
+
+
+def _dealt(player: Json, read_id: Any) -> OhhAction:
+    cards = card_names(player.get("cards"))
+    return OhhAction(
+        action_number=0,
+        player_id=read_id(player.get("id"), "player id"),
+        action="Dealt Cards",
+        amount=None,
+        is_allin=None,
+        cards=cards,
     )
 
 

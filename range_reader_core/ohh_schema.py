@@ -54,7 +54,7 @@ class OhhPot(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True)
 
 
 class OhhPlayer(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """One player of the table; ``cards`` is an exporter's extension."""
+    """One player of the table."""
 
     id: PlayerId
     seat: int
@@ -62,7 +62,6 @@ class OhhPlayer(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=Tr
     display: str
     starting_stack: Chips
     is_sitting_out: bool
-    cards: tuple[str, ...] | None = None
 
 
 class OhhBetLimit(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):

@@ -32,7 +32,7 @@ def settle(built: Draft, steps: list[Event]) -> CanonicalHand:
     hole_cards = built.hole_cards
     if played.has_all_in and _is_overpaid(built, played):
         tags.add(HandTag.OVERPAID)
-    stacks = tuple(built.stacks)
+    stacks = tuple(_stacks(built, steps))
     events = tuple(played.events)
     small_blind, big_blind, ante = built.blinds
     content = (built.seat_numbers, built.button, built.blinds, stacks, hole_cards, built.label_sources, events, collected)
@@ -83,9 +83,21 @@ def play_steps(built: Draft, steps: list[Event]) -> Played:
 _pack = msgspec.msgpack.Encoder().encode
 
 
+def _stacks(built: Draft, steps: list[Event]) -> list[float]:
+    """Return the stacks at the start, with chips added during the hand where a seat put in more than it began with."""
+    if not built.top_ups:
+        return built.stacks
+    stacks = list(built.stacks)
+    for seat, chips in built.top_ups.items():
+        if sum(step.chips for step in steps if step.seat == seat) > stacks[seat] * (1.0 + RELATIVE_SLACK):
+            stacks[seat] += chips
+            built.tags.add(HandTag.ADDED_CHIPS)
+    return stacks
+
+
 def _play_within(built: Draft, steps: list[Event], slack_chips: float) -> Played:
     try:
-        played = play(built.stacks, steps, big_blind=built.blinds[1], slack_chips=slack_chips)
+        played = play(_stacks(built, steps), steps, big_blind=built.blinds[1], slack_chips=slack_chips)
     except ReplayError as error:
         raise RejectError(RejectReason(error.fault.value), str(error)) from error
     pot = built.pot_chips
