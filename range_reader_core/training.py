@@ -162,7 +162,17 @@ class _Run:
             return
         self._set_up()
         interval = _Interval(self.clock())
-        while (progress := self.progress()) < 1.0 or not standing.step:
+        while True:
+            # What is due comes before the next step, so a run that was stopped between the two does it when it resumes.
+            paused_at, progress = self.clock(), self.progress()
+            is_over = progress >= 1.0 and standing.step > 0
+            if standing.step and (int(progress * config.num_evaluations) > standing.num_evaluations or is_over):
+                self._evaluate(progress)
+            elif paused_at - self.saved_at >= config.save_every_s:
+                self.save()
+            if is_over:
+                break
+            interval.since += self.clock() - paused_at
             factor = learning_rate_factor(progress, warmup=config.warmup_fraction, final=config.final_fraction)
             loss = self.learner.step(standing.step, config.learning_rate * factor)
             standing.count(loss)
@@ -170,14 +180,6 @@ class _Run:
             if self.clock() - interval.since >= config.report_every_s:
                 self._report(interval, config.learning_rate * factor)
                 interval = _Interval(self.clock())
-            paused_at = self.clock()
-            if int(self.progress() * config.num_evaluations) > standing.num_evaluations:
-                self._evaluate()
-            elif paused_at - self.saved_at >= config.save_every_s:
-                self.save()
-            interval.since += self.clock() - paused_at
-        if not standing.history or standing.history[-1].step != standing.step:
-            self._evaluate()
         standing.is_finished = True
         self.save()
 
@@ -243,14 +245,16 @@ class _Run:
             )
         )
 
-    def _evaluate(self) -> None:
-        """Score the weight average, keep it if it is the best, save, tell."""
+    def _evaluate(self, progress: float) -> None:
+        """Score the weight average, keep it if it is the best, save, tell. Does nothing where this step was scored already."""
+        if self.standing.history and self.standing.history[-1].step == self.standing.step:
+            return
         paused_at, standing = self.clock(), self.standing
         sums = validate(self.learner.average, self.val, self.learner.precision)
         means = sums.means()
         # A tie replaces: a resumed run that repeats the validation behind best.safetensors ends up where it was.
         is_best = self.best is None or means["mrr"] >= self.best.val_mrr
-        standing.num_evaluations = int(self.progress() * self.config.num_evaluations)
+        standing.num_evaluations = int(progress * self.config.num_evaluations)
         standing.evaluation_s = self.clock() - paused_at
         event = Evaluated(
             step=standing.step,
