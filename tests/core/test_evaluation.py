@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,10 +126,11 @@ def test_points_need_a_showdown_on_a_full_board() -> None:
     """A row must hold the same reads at every street, or the climb compares different hands."""
     encoder = HandEncoder()
     folded_turn, run_out = hands.open_fold(), hands.heads_up_run_out()
-    (scores,) = evaluate_points([PositionRankReader()], encoder.encode_hands([folded_turn, run_out])[0])
-    assert len(scores.hand_index) == 2  # both villains of the run-out, none of the hand that ends on the turn
+    no_river = replace(run_out, events=run_out.events[:-1], hand_id="tests#no-river")  # what a cut stream looks like
+    (scores,) = evaluate_points([PositionRankReader()], encoder.encode_hands([folded_turn, no_river, run_out])[0])
+    assert scores.hand_index.tolist() == [2, 2]  # both villains of the run-out, none of a hand that ends on the turn
     with pytest.raises(ValueError, match="reaches a showdown on a full board"):
-        evaluate_points([PositionRankReader()], encoder.encode_hands([folded_turn])[0])
+        evaluate_points([PositionRankReader()], encoder.encode_hands([folded_turn, no_river])[0])
 
 
 def test_points_do_not_depend_on_batching() -> None:
