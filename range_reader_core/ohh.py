@@ -35,20 +35,14 @@ def parse_ohh(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reje
     modes: dict[str, AmountMode] = {}
     queue = _Queue(modes, file_name)
     for record in iter_records(stream):
-        hand = decode_exact(record.data) if record.reason is None else None
-        if hand is None:
-            results: Iterable[CanonicalHand | Reject] = queue.settled(_read_slowly(record, file_name))
+        read = _read_exactly(record)
+        results: Iterable[CanonicalHand | Reject]
+        if read is None:
+            results = queue.settled(_read_slowly(record, file_name))
+        elif queue.waiting or (mode := modes.get(read.source)) is None:
+            results = queue.settled([(record, read)])
         else:
-            try:
-                read = draft(hand, set())
-            except RejectError as error:
-                results = queue.settled([(record, _reject(record, error, hand_id_of(hand), file_name))])
-            else:
-                mode = modes.get(read.source)
-                if mode is None or queue.waiting:
-                    results = queue.settled([(record, read)])
-                else:
-                    results = (_settle(record, read, mode, file_name),)
+            results = (_settle(record, read, mode, file_name),)
         for result in results:
             yield result
             if isinstance(result, Reject):
@@ -101,8 +95,19 @@ class _Queue:
         self.num_bytes = 0
 
 
+def _read_exactly(record: Record) -> Draft | None:
+    """Return the draft of a record in the exact layout, None where a closer look is needed."""
+    hand = decode_exact(record.data) if record.reason is None else None
+    if hand is None:
+        return None
+    try:
+        return draft(hand, set())
+    except RejectError:
+        return None
+
+
 def _read_slowly(record: Record, file_name: str) -> Iterator[_Read]:
-    """Yield a draft or a refusal for each object in a record that is not in the exact layout."""
+    """Yield a draft or a refusal for each object in a record."""
     for part in rescan(record) if record.reason is None else (record,):
         if part.reason is not None:
             yield part, _reject(part, RejectError(part.reason, _CONTAINER_MESSAGES[part.reason]), "", file_name)
@@ -122,7 +127,7 @@ def _settle(record: Record, read: Draft, mode: AmountMode, file_name: str) -> Ca
     try:
         return settle(read, read.steps if mode is AmountMode.ADDED else added_steps(read.steps, mode))
     except RejectError as error:
-        others = [other for other in fitting_modes(read) if other is not mode]
+        others = fitting_modes(read) if error.reason in _MONEY_REASONS else []
         if others:
             message = f"amounts add up only as {others[0].value}, but the file's are {mode.value} ({error})"
             error = RejectError(RejectReason.AMOUNT_MODE, message)
@@ -134,6 +139,7 @@ def _reject(record: Record, error: RejectError, hand_id: str, file_name: str) ->
     return Reject(source=file_name, line=record.line, hand_id=hand_id, reason=error.reason, message=str(error), text=text)
 
 
+_MONEY_REASONS: Final = frozenset({RejectReason.ILLEGAL_ACTION, RejectReason.OVERSPEND, RejectReason.POT_MISMATCH})
 _CONTAINER_MESSAGES: Final = {
     RejectReason.FILE_ENCODING: "expected UTF-8 text, found UTF-16, UTF-32 or binary data",
     RejectReason.REC_JSON: "expected a JSON object, found stray bytes",
