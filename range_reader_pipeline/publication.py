@@ -8,7 +8,6 @@ shard with size and hash; a folder whose files do not match it is not believed a
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from range_reader_core.tokens import VOCABULARY_HASH
 from range_reader_pipeline.catalogue import version_of
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.shuffle import ShardInfo, ShuffleConfig
-from range_reader_pipeline.storage import ASIDE, link_target, point_link, read_json, replace_folder, write_json
+from range_reader_pipeline.storage import ASIDE, aside_path, link_target, point_link, read_json, replace_folder, write_json
 
 LAYOUT_VERSION: Final = "1"  # of shards and their order: raise it when the same reads would be written differently
 MANIFEST: Final = "manifest.json"
@@ -85,7 +84,7 @@ def make_manifest(
 def building(paths: HomePaths, version: str) -> Iterator[Path]:
     """Yield a folder to write a version's shards to; on an error it is removed. ``publish`` makes it visible."""
     paths.data_versions.mkdir(parents=True, exist_ok=True)
-    folder = paths.data_versions / f".{version}.{os.getpid()}{ASIDE}"
+    folder = aside_path(paths.data_versions / version)
     folder.mkdir()
     try:
         yield folder

@@ -31,7 +31,7 @@ from range_reader_pipeline.reads_cache import CorruptCacheError, FileCounts, Rea
 from range_reader_pipeline.rejects import rejects_version, write_rejects
 from range_reader_pipeline.repeats import Repeats, find_repeats
 from range_reader_pipeline.shuffle import ShuffleConfig, ShuffleResult, shuffle
-from range_reader_pipeline.storage import sweep
+from range_reader_pipeline.storage import aside_path, sweep
 from range_reader_pipeline.workers import Workers, num_cores, workers
 
 LOCK_NOTICE_S: Final = 10.0
@@ -130,7 +130,7 @@ def _build(
         try:
             with building(paths, version) as folder:
                 repeats = find_repeats(cache, list(used))
-                scratch = paths.scratch / f"{version}.tmp"
+                scratch = aside_path(paths.scratch / version)
                 result = shuffle(
                     cache, list(used), repeats, folder, scratch=scratch, config=config, workers=pool, on_progress=on_progress
                 )
@@ -223,6 +223,8 @@ def _sweep(paths: HomePaths) -> None:
     """Remove what a killed run left; the lock says that nobody else is writing."""
     for folder in (paths.scratch, paths.reads_cache, paths.data_versions):
         sweep(folder)
+    for path in (paths.data, paths.rejects):  # beside them others write, under locks of their own
+        sweep(path.parent, of=path.name)
 
 
 @contextmanager

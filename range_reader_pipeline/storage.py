@@ -26,6 +26,11 @@ _REMEDIES: Final = {
 }
 
 
+def aside_path(path: Path) -> Path:
+    """Return where this process prepares what will be ``path``."""
+    return path.with_name(f".{path.name}.{os.getpid()}{ASIDE}")
+
+
 @contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
     """Yield a path beside ``path`` to write to; on leaving it takes the place of ``path``, on an error it is removed.
@@ -34,7 +39,7 @@ def written_aside(path: Path) -> Iterator[Path]:
         OSError: the file system refused.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}{ASIDE}")
+    aside = aside_path(path)
     try:
         yield aside
         aside.replace(path)
@@ -68,7 +73,7 @@ def point_link(link: Path, target: Path) -> None:
     if link.exists() and not link.is_symlink():
         msg = f"{link} is in the way: expected a link made by this pipeline, found a file or folder; move it elsewhere"
         raise FileExistsError(msg)
-    aside = link.with_name(f".{link.name}.{os.getpid()}{ASIDE}")
+    aside = aside_path(link)
     aside.unlink(missing_ok=True)
     aside.symlink_to(os.path.relpath(target, link.parent))
     aside.replace(link)
@@ -94,13 +99,14 @@ def replace_folder(folder: Path, aside: Path) -> None:
         aside.rename(folder)
 
 
-def sweep(folder: Path) -> None:
-    """Remove unfinished work that a killed writer left in ``folder``. Only the holder of the writers' lock may call it."""
+def sweep(folder: Path, of: str = "*") -> None:
+    """Remove unfinished work that killed writers left in ``folder``: all of it, or that of the files named ``of``.
+
+    Only the holder of the lock under which these are written may call it.
+    """
     if not folder.is_dir():
         return
-    for entry in folder.iterdir():
-        if not entry.name.endswith(ASIDE):
-            continue
+    for entry in folder.glob(f".{of}.*{ASIDE}"):
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)
         else:

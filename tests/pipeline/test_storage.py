@@ -78,10 +78,12 @@ def test_replacing_a_folder_leaves_the_new_one_whole(tmp_path: Path) -> None:
 def test_sweeping_removes_unfinished_work_only(tmp_path: Path) -> None:
     """Killed writers must not fill the disk; finished work and links to it must stay."""
     (tmp_path / "kept").mkdir()
-    (tmp_path / "half.tmp").mkdir()
-    (tmp_path / "half.tmp" / "x").write_text("x")
+    (tmp_path / ".half.7.tmp").mkdir()
+    (tmp_path / ".half.7.tmp" / "x").write_text("x")
     (tmp_path / ".a.json.12.tmp").write_text("x")
     (tmp_path / ".link.3.tmp").symlink_to("kept")
+    sweep(tmp_path, of="a.json")
+    assert {entry.name for entry in tmp_path.iterdir()} == {"kept", ".half.7.tmp", ".link.3.tmp"}
     sweep(tmp_path)
     sweep(tmp_path / "missing")
     assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]

@@ -1,0 +1,151 @@
+"""One file becomes its cache entry: every hand or a reason, under the hash of the bytes that were read, or no entry at all."""
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from range_reader_core.encoder import HandEncoder
+from range_reader_core.hand import CanonicalHand
+from range_reader_core.ohh import parse_ohh
+from range_reader_pipeline import ingest, streams
+from range_reader_pipeline.ingest import FILE_BROKEN, ingest_file, ingest_files, open_cache
+from range_reader_pipeline.workers import workers
+from tests.core.hands import open_fold, random_hands, walk
+from tests.pipeline.encoded import cache_of, task_of
+from tests.pipeline.ohh_writer import ohh_line, write_ohh
+
+
+def test_an_entry_holds_the_reads_of_its_hands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows shifted between hands and reads would give hands the cards of others; chunks are small to cross their borders."""
+    monkeypatch.setattr(ingest, "CHUNK_HANDS", 7)
+    hands = [*random_hands(1, 20), walk(), open_fold(), *random_hands(2, 5)]
+    path = write_ohh(tmp_path / "a.ohh", hands)
+    cache = open_cache(tmp_path / "cache")
+    outcome = ingest_file(task_of(path, cache))
+    with path.open("rb") as stream:
+        parsed = [hand for hand in parse_ohh(stream, "a.ohh") if isinstance(hand, CanonicalHand)]
+    expected, counts = HandEncoder().encode_hands(parsed)
+    assert outcome.counts is not None
+    assert outcome.counts.encoding == counts
+    tokens, owners, combos = [], [], []
+    for chunk in cache.chunks(outcome.sha256):
+        tokens.append(chunk.reads["actions"].flatten().to_numpy())
+        combos.append(chunk.reads["villain_combo"].to_numpy())
+        owners += np.repeat(chunk.hand_ids.to_numpy(zero_copy_only=False), chunk.num_reads).tolist()
+    np.testing.assert_array_equal(np.concatenate(tokens), expected.tokens)
+    np.testing.assert_array_equal(np.concatenate(combos), expected.villain_combo)
+    assert owners == [expected.hand_ids[index] for index in expected.hand_index]
+    assert len(cache.hand_hashes(outcome.sha256)[0]) == len(hands)  # hands without reads can be repeats too
+
+
+def test_refused_records_are_rows_with_line_and_reason(tmp_path: Path) -> None:
+    """A hand that vanishes without a trace cannot be missed by anybody."""
+    good = random_hands(1, 3)
+    lines = [ohh_line(good[0]), '{"ohh": {"torn', ohh_line(good[1]), ohh_line(good[2]).replace('"Holdem"', '"Omaha"')]
+    path = tmp_path / "a.ohh"
+    path.write_text("\n".join(lines) + "\n")
+    cache = open_cache(tmp_path / "cache")
+    counts = ingest_file(task_of(path, cache)).counts
+    assert counts is not None
+    assert (counts.encoding.num_hands, counts.num_rejected, counts.is_failed) == (2, 2, False)
+    rows = [row for part in cache.rejects(task_of(path, cache).sha256) for row in part.to_pylist()]
+    assert {row["line"]: row["code"] for row in rows} == {2: "REC_TRUNCATED", 4: "GAME_TYPE"}
+    assert sum(counts.by_code.values()) == 2
+    assert all(row["message"] and len(row["excerpt"]) <= 200 for row in rows)
+
+
+def test_a_repeated_id_in_a_file_has_no_reads_of_its_own(tmp_path: Path) -> None:
+    """The encoder joins hands of one id, so a conflict would be read as part of the hand that it conflicts with."""
+    first, other = random_hands(1, 2)
+    conflict = replace(other, hand_id=first.hand_id, source=first.source)
+    cache, hashes = cache_of(tmp_path, {"a.ohh": [first, conflict, first]})
+    alone, lone_hashes = cache_of(tmp_path / "alone", {"a.ohh": [first]})
+    chunk, lone = next(cache.chunks(hashes["a.ohh"])), next(alone.chunks(lone_hashes["a.ohh"]))
+    assert chunk.reads.equals(lone.reads)
+    assert chunk.num_reads.tolist() == [lone.reads.num_rows, 0, 0]
+    counts = cache.counts(hashes["a.ohh"])
+    assert counts is not None
+    assert counts.encoding.num_hands == 3
+
+
+def test_a_file_that_changed_since_it_was_catalogued_leaves_no_entry(tmp_path: Path) -> None:
+    """An entry of other bytes under this hash would be reused for ever."""
+    path = write_ohh(tmp_path / "a.ohh", random_hands(1, 5))
+    task = task_of(path, open_cache(tmp_path / "cache"))
+    write_ohh(path, random_hands(2, 5))
+    outcome = ingest_file(task)
+    assert outcome.counts is None
+    assert outcome.problem == "changed since it was catalogued"
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_file_that_is_gone_or_unreadable_is_an_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bad sector or removed file must not stop the other files."""
+    path = write_ohh(tmp_path / "a.ohh", random_hands(1, 5))
+    task = task_of(path, open_cache(tmp_path / "cache"))
+
+    def broken_disk(self: streams.HashingReader, _: memoryview) -> int:
+        self.error = OSError(5, "Input/output error")
+        raise self.error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(streams.HashingReader, "readinto", broken_disk)
+        assert ingest_file(task).problem == "[Errno 5] Input/output error"
+    path.unlink()
+    assert ingest_file(task).problem == "No such file or directory"
+
+
+def test_a_cut_off_archive_gives_its_hands_and_counts_as_failed(tmp_path: Path) -> None:
+    """Half a download must be reported even though its first half reads well."""
+    packed = gzip.compress("".join(ohh_line(hand) + "\n" for hand in random_hands(1, 60)).encode())
+    path = tmp_path / "a.ohh.gz"
+    path.write_bytes(packed[: len(packed) * 3 // 4])
+    counts = ingest_file(task_of(path, open_cache(tmp_path / "cache"))).counts
+    assert counts is not None
+    assert 10 < counts.encoding.num_hands < 60
+    assert counts.is_failed
+    assert counts.by_code[FILE_BROKEN] == 1
+
+
+@pytest.mark.parametrize("content", ["", "\n\n\n"])
+def test_an_empty_file_is_an_entry_of_no_hands(tmp_path: Path, content: str) -> None:
+    """It would else be read again in every run."""
+    (tmp_path / "a.ohh").write_text(content)
+    cache = open_cache(tmp_path / "cache")
+    outcome = ingest_file(task_of(tmp_path / "a.ohh", cache))
+    assert outcome.counts is not None
+    assert outcome.counts.encoding.num_hands == 0
+    assert list(cache.chunks(outcome.sha256)) == []
+
+
+def test_cached_files_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adding one file to a thousand must cost one file."""
+    cache = open_cache(tmp_path / "cache")
+    tasks = [task_of(write_ohh(tmp_path / f"{seed}.ohh", random_hands(seed, 5)), cache) for seed in range(3)]
+    seen: list[str] = []
+    with workers(1) as pool:
+        ingest_files(tasks[:2], pool)
+        done: list[int] = []
+        monkeypatch.setattr(ingest, "HashingReader", lambda path: seen.append(path.name) or streams.HashingReader(path))
+        outcomes = ingest_files(tasks, pool, lambda count, _: done.append(count))
+    assert seen == ["2.ohh"]
+    assert done == [3]
+    assert [outcome.name for outcome in outcomes] == ["0.ohh", "1.ohh", "2.ohh"]
+
+
+def test_processes_give_the_same_entries(tmp_path: Path) -> None:
+    """A worker process has its own hash seed, locale and order of files."""
+    paths = [write_ohh(tmp_path / f"{seed}.ohh", random_hands(seed, 8)) for seed in range(4)]
+    one, two = open_cache(tmp_path / "one"), open_cache(tmp_path / "two")
+    with workers(1) as pool:
+        ingest_files([task_of(path, one) for path in paths], pool)
+    with workers(2) as pool:
+        ingest_files([task_of(path, two) for path in reversed(paths)], pool)
+    names = {path.name for path in (tmp_path / "one").iterdir()}
+    assert names == {path.name for path in (tmp_path / "two").iterdir()}
+    assert len(names) == 12
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
