@@ -11,6 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from range_reader_core.cards import format_card
+from range_reader_core.hand import CanonicalHand, Event
+
 Json = dict[str, Any]
 Round = tuple[str, str, Sequence[str]]
 
@@ -160,3 +163,16 @@ def deleted(record: Json, path: str) -> Json:
         place = place[name]
     del place[last]
     return changed
+
+
+def told(played: CanonicalHand) -> list[str]:
+    """Return the events of a hand as text: ``"raise@0 6"``, ``"call@2 98 all-in"``, ``"flop 2c 7d Ts"``."""
+    return [_tell(event) for event in played.events]
+
+
+def _tell(event: Event) -> str:
+    name = event.kind.name.lower().replace("post_", "")
+    if event.board:
+        return f"{name} {' '.join(format_card(card) for card in event.board)}"
+    amount = f" {event.chips:g}" if event.chips else ""
+    return f"{name}@{event.seat}{amount}{' all-in' if event.is_all_in else ''}"
