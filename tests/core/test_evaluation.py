@@ -56,7 +56,7 @@ class CertainReader:
         return torch.full(is_live.shape, -torch.inf).scatter(1, first[:, None], 0.0)
 
 
-def _reads(num_hands: int = 12) -> Reads:
+def _reads(num_hands: int = 5) -> Reads:
     return HandEncoder().encode_hands(hands.random_hands(5, num_hands, num_players=4))[0]
 
 
@@ -135,7 +135,7 @@ def test_points_need_a_showdown_on_a_full_board() -> None:
 
 def test_points_do_not_depend_on_batching() -> None:
     """Results are put back by read number; sorting by length must not shuffle them."""
-    reads = _reads(30)
+    reads = _reads(12)
     (expected,) = evaluate_points([ScrambleReader()], reads, batch_reads=1)
     (seen,) = evaluate_points([ScrambleReader()], reads, batch_reads=8)
     np.testing.assert_allclose(seen.metrics, expected.metrics, rtol=0, atol=1e-9)
