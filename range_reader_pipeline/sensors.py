@@ -14,7 +14,7 @@ from typing import Final
 import dagster as dg
 
 from range_reader_pipeline.catalogue import Catalogue, FileStatus, HashMemo, list_folder, scan
-from range_reader_pipeline.data_config import SETTLE_SECONDS
+from range_reader_pipeline.data_config import SETTLE_SECONDS, OhhFilesConfig
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.storage import read_json
@@ -118,7 +118,7 @@ def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.Ru
     return dg.RunRequest(
         run_key=verdict.run_key,
         tags={LISTING_TAG: seen.listing_version, **({VERSION_TAG: seen.version} if seen.is_complete else {})},
-        run_config=dg.RunConfig({"ohh_files": {"settle_seconds": verdict.settle_seconds}}) if verdict.settle_seconds else None,
+        run_config=dg.RunConfig({"ohh_files": OhhFilesConfig(settle_seconds=verdict.settle_seconds)}),
     )
 
 

@@ -1,0 +1,138 @@
+"""The data checks pass on sound shards, and each fails on the fault it is there for."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from range_reader_pipeline.assets.encoded_shards import encoded_shards
+from range_reader_pipeline.assets.ohh_files import ohh_files
+from range_reader_pipeline.checks import checks, data_checks
+from range_reader_pipeline.paths import HomePaths, home_paths
+from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.storage import read_json, write_json
+from tests.core.hands import random_hands
+from tests.pipeline.encoded import home_with
+
+BLOCKING = {"hands_counted_once", "splits_share_no_hand"}
+ALL = BLOCKING | {"shards_are_uniform", "few_hands_rejected", "every_file_readable"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> HomePaths:
+    """Return a home with published shards, several of train."""
+    home = home_with(tmp_path_factory.mktemp("made"), {f"{seed}.ohh": random_hands(seed, 100) for seed in range(3)})
+    (home.ohh / "bad.ohh").write_text('{"no": 1}\n' * 2)
+    assert materialize(home, [ohh_files, encoded_shards]).success
+    return home
+
+
+@pytest.fixture
+def paths(made: HomePaths, tmp_path: Path) -> HomePaths:
+    """Return a copy of that home, to be damaged."""
+    shutil.copytree(made.root, tmp_path / "home", symlinks=True)
+    return home_paths(home=str(tmp_path / "home"), environment={})
+
+
+def materialize(paths: HomePaths, definitions: list[dg.AssetsDefinition]) -> dg.ExecuteInProcessResult:
+    config = {"ops": {"encoded_shards": {"config": {"reads_per_shard": 1024}}}} if encoded_shards in definitions else None
+    home = HomeResource(home=str(paths.root))
+    return dg.materialize(definitions, resources={"home": home}, run_config=config, raise_on_error=False)
+
+
+def evaluate(paths: HomePaths) -> dict[str, dg.AssetCheckResult]:
+    """Run the checks on what is published."""
+    results = data_checks(dg.build_asset_check_context(), HomeResource(home=str(paths.root)))
+    return {result.check_name or "": result for result in results}
+
+
+def change_shard(paths: HomePaths, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    """Rewrite a shard, and its size in the manifest."""
+    path = paths.data / name
+    change(pl.read_parquet(path)).write_parquet(path)
+    manifest = read_json(paths.data_manifest)
+    assert manifest is not None
+    for shard in manifest["shards"]:
+        shard["num_bytes"] = (paths.data / shard["split"] / shard["name"]).stat().st_size
+    write_json(paths.data_manifest, manifest)
+
+
+def test_sound_shards_pass_and_say_why(paths: HomePaths) -> None:
+    """A check that fails on good data is switched off by the second person who sees it."""
+    results = evaluate(paths)
+    assert set(results) == ALL
+    failed = {name for name, result in results.items() if not result.passed}
+    assert failed == {"every_file_readable"}  # bad.ohh, on purpose
+    assert all(result.description for result in results.values())
+    assert results["shards_are_uniform"].metadata["shards"].value > 1
+    assert 0 < results["few_hands_rejected"].metadata["reject_rate"].value < 0.01
+
+
+def test_a_doubled_read_blocks(paths: HomePaths) -> None:
+    """It would count double in training and in every average."""
+    change_shard(paths, "train/shard_00000.parquet", lambda frame: pl.concat([frame, frame.head(1)]))
+    result = evaluate(paths)["hands_counted_once"]
+    assert not result.passed
+    assert result.severity is dg.AssetCheckSeverity.ERROR
+    assert result.metadata["reads_twice"].value == 2
+
+
+def test_lost_hands_block(paths: HomePaths) -> None:
+    """Shards that hold less than was encoded are not the data that the manifest names."""
+    change_shard(paths, "val/shard_00000.parquet", lambda frame: frame.filter(pl.col("hand_id") != frame["hand_id"][0]))
+    assert not evaluate(paths)["hands_counted_once"].passed
+
+
+def test_a_hand_on_both_sides_blocks(paths: HomePaths) -> None:
+    """Every grade would be too good by an amount that nobody knows."""
+    train = pl.read_parquet(paths.data / "train" / "shard_00000.parquet")
+    change_shard(paths, "test/shard_00000.parquet", lambda frame: pl.concat([frame, train.head(1)]))
+    result = evaluate(paths)["splits_share_no_hand"]
+    assert not result.passed
+    assert result.severity is dg.AssetCheckSeverity.ERROR
+
+
+def test_shards_in_the_order_of_files_warn(paths: HomePaths) -> None:
+    """Sorted by table size, the first shards would be all heads-up."""
+    names = sorted(path.relative_to(paths.data.resolve()) for path in paths.data.resolve().glob("train/*.parquet"))
+    frames = pl.concat([pl.read_parquet(paths.data / name) for name in names]).sort("num_players")
+    share = frames.height // len(names)
+    for index, name in enumerate(names):
+        change_shard(paths, str(name), lambda _, index=index: frames.slice(index * share, share))
+    result = evaluate(paths)["shards_are_uniform"]
+    assert not result.passed
+    assert result.severity is dg.AssetCheckSeverity.WARN
+
+
+def test_many_rejects_warn_with_reasons(paths: HomePaths) -> None:
+    """More than one in a hundred has one systematic cause, and the codes say which."""
+    manifest = read_json(paths.data_manifest)
+    assert manifest is not None
+    manifest["counts"]["num_rejected"] = 50
+    write_json(paths.data_manifest, manifest)
+    result = evaluate(paths)["few_hands_rejected"]
+    assert not result.passed
+    assert result.severity is dg.AssetCheckSeverity.WARN
+    assert result.metadata["reasons"].records[0].data == {"code": "REC_NOT_OHH", "count": 2}
+
+
+def test_only_wrong_numbers_block() -> None:
+    """A warning that stops the chain for one bad file is worse than the bad file."""
+    specs = {spec.name: spec.blocking for check in checks for spec in check.check_specs}
+    assert {name for name, blocking in specs.items() if blocking} == BLOCKING
+    assert set(specs) == ALL
+
+
+def test_checks_run_beside_the_asset(paths: HomePaths) -> None:
+    """They belong to the asset in the UI, not to a separate job that nobody starts."""
+    result = materialize(paths, [ohh_files, encoded_shards, *checks])
+    assert {evaluation.check_name for evaluation in result.get_asset_check_evaluations()} == ALL
+
+
+def test_no_shards_fail_the_check_and_say_what_to_do(tmp_path: Path) -> None:
+    """A traceback would look like a bug of the check."""
+    with pytest.raises(dg.Failure, match="materialize encoded_shards"):
+        evaluate(home_with(tmp_path, {}))

@@ -1,0 +1,270 @@
+"""The sensor loses no arrival, starts one run per state, and leaves files alone that are still written."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import dagster as dg
+import pytest
+
+from range_reader_pipeline import sensors
+from range_reader_pipeline.assets.encoded_shards import encoded_shards
+from range_reader_pipeline.assets.ohh_files import ohh_files
+from range_reader_pipeline.catalogue import Catalogue, FileEntry, FileStatus
+from range_reader_pipeline.paths import HomePaths
+from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.sensors import MAX_ATTEMPTS, PastRun, Request, decide, ohh_folder, state_names
+from tests.core.hands import random_hands
+from tests.pipeline.encoded import home_with
+from tests.pipeline.ohh_writer import write_ohh
+
+NOW_NS = 1_000_000 * 10**9
+QUIET_NS = NOW_NS - 60 * 10**9
+OLD_NS = NOW_NS - 3600 * 10**9
+
+
+def folder(**statuses: FileStatus) -> Catalogue:
+    """Return a folder whose file ``a`` has content a, and so on; files that are not OK have no content yet."""
+    entries = [
+        FileEntry(
+            name=f"{name}.ohh",
+            size_bytes=1,
+            ctime_ns=NOW_NS if status is FileStatus.UNSETTLED else QUIET_NS,
+            sha256=name if status is FileStatus.OK else "",
+            status=status,
+            reason="" if status is FileStatus.OK else "no permission",
+        )
+        for name, status in statuses.items()
+    ]
+    return Catalogue(folder=Path("/in"), entries=tuple(entries), num_ignored=0)
+
+
+TWO = folder(a=FileStatus.OK, b=FileStatus.OK)
+
+
+def past(seen: Catalogue, status: dg.DagsterRunStatus, run_id: str = "r1") -> PastRun:
+    return PastRun(run_id=run_id, states=state_names(seen), status=status)
+
+
+def verdict(seen: Catalogue, consumed: str | None = None, runs: list[PastRun] | None = None) -> Request | str:
+    return decide(seen, consumed=consumed, runs=runs or [], now_ns=NOW_NS)
+
+
+def test_a_new_state_is_asked_for_once() -> None:
+    """The heart of it: changed contents start the chain, the same contents do not."""
+    asked = verdict(TWO, consumed="older")
+    assert isinstance(asked, Request)
+    assert verdict(TWO) == asked  # nothing made yet
+    assert verdict(TWO, consumed=TWO.version) == "2 files, up to date"
+
+
+def test_a_renamed_or_touched_file_starts_nothing() -> None:
+    """Files are known by content; training again for a new name would waste a night."""
+    renamed = replace(TWO, entries=(replace(TWO.entries[0], name="z.ohh", mtime_ns=7), TWO.entries[1]))
+    assert renamed.listing_version != TWO.listing_version
+    assert verdict(renamed, consumed=TWO.version) == "2 files, up to date"
+
+
+def test_a_removed_file_is_a_new_state() -> None:
+    """Its reads must go."""
+    assert isinstance(verdict(folder(a=FileStatus.OK), consumed=TWO.version), Request)
+
+
+def test_unknown_contents_count_as_changed() -> None:
+    """A tick has no time to read terabytes; the run has."""
+    assert isinstance(verdict(folder(a=FileStatus.OK, b=FileStatus.PENDING), consumed=folder(a=FileStatus.OK).version), Request)
+
+
+def test_a_file_still_written_holds_the_state_but_not_for_ever() -> None:
+    """A download must not be encoded in pieces; a log that grows all day must not keep the others out."""
+    growing = folder(a=FileStatus.OK, b=FileStatus.UNSETTLED)
+    assert verdict(growing, consumed="older") == "waiting for b.ohh to be quiet for 20 s"
+    long_settled = replace(growing, entries=(replace(growing.entries[0], ctime_ns=OLD_NS), growing.entries[1]))
+    asked = verdict(long_settled, consumed="older")
+    assert isinstance(asked, Request)
+    assert asked.settle_seconds == sensors.SETTLE_SECONDS  # the run must leave it out as well
+    assert verdict(growing, consumed=folder(a=FileStatus.OK).version) == (
+        "1 files, up to date; waiting for b.ohh to be quiet for 20 s"
+    )
+    assert "waiting" in str(verdict(folder(a=FileStatus.UNSETTLED)))
+
+
+def test_nothing_there_and_nothing_readable_say_so() -> None:
+    """A skip without a reason looks like a broken sensor."""
+    assert verdict(folder()) == "no hand histories in /in"
+    assert verdict(folder(a=FileStatus.UNREADABLE)) == "none of the 1 files can be read; the first: no permission"
+
+
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
+def test_a_state_under_way_is_not_asked_for_again(status: dg.DagsterRunStatus) -> None:
+    """The chain takes longer than a tick."""
+    assert verdict(TWO, runs=[past(TWO, status)]) == "2 files, changed; a run for this state is under way"
+
+
+def test_a_new_state_during_a_run_is_asked_for_and_waits() -> None:
+    """What lands in the middle of a run must not be lost, and a hundred arrivals must not queue a hundred runs."""
+    before = past(folder(a=FileStatus.OK), dg.DagsterRunStatus.STARTED)
+    assert isinstance(verdict(TWO, runs=[before]), Request)
+    queued = past(TWO, dg.DagsterRunStatus.QUEUED, "r2")
+    newer = folder(a=FileStatus.OK, b=FileStatus.OK, c=FileStatus.OK)
+    assert "a run is queued" in str(verdict(newer, runs=[queued, before]))
+
+
+def test_a_failed_state_is_tried_again_a_few_times_under_new_keys() -> None:
+    """Dagster takes a run key only once, so a repeated key would never retry; trying for ever would fill the log."""
+    runs: list[PastRun] = []
+    keys = set()
+    for attempt in range(MAX_ATTEMPTS):
+        asked = verdict(TWO, runs=runs)
+        assert isinstance(asked, Request)
+        assert verdict(TWO, runs=runs) == asked  # the same until it has become a run
+        keys.add(asked.run_key)
+        runs.insert(0, past(TWO, dg.DagsterRunStatus.FAILURE, f"r{attempt}"))
+    assert len(keys) == MAX_ATTEMPTS
+    assert "given up after 3 runs" in str(verdict(TWO, runs=runs))
+    other = folder(a=FileStatus.OK)
+    assert isinstance(verdict(other, runs=runs), Request)
+
+
+def test_a_state_that_comes_back_is_no_failure() -> None:
+    """Taking a file out and putting it back, again and again, is not an error."""
+    other = folder(a=FileStatus.OK)
+    runs = [past(seen, dg.DagsterRunStatus.SUCCESS, f"r{i}") for i, seen in enumerate([other, TWO] * 4)]
+    asked = verdict(TWO, consumed=other.version, runs=runs)
+    assert isinstance(asked, Request)
+    assert asked.run_key.endswith("r0")
+
+
+@dataclass
+class Clock:
+    """The sensor's clock, which tests move; files keep the kernel's time."""
+
+    ahead_s: float
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the sensor's clock, a minute ahead, so that files are quiet."""
+    made = Clock(60.0)
+    real_ns = time.time_ns
+    monkeypatch.setattr(sensors, "time", SimpleNamespace(time_ns=lambda: real_ns() + int(made.ahead_s * 1e9)))
+    return made
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """Return an instance in memory."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def tick(instance: dg.DagsterInstance, paths: HomePaths) -> dg.RunRequest | str:
+    """Evaluate the sensor once, and return its request or its reason for none."""
+    home = HomeResource(home=str(paths.root), ohh="" if paths.is_default_ohh else str(paths.ohh))
+    with dg.build_sensor_context(instance=instance, resources={"home": home}) as context:
+        result = ohh_folder(context)
+    return (result.skip_message or "") if isinstance(result, dg.SkipReason) else result  # type: ignore[return-value]  # one of two
+
+
+def run(instance: dg.DagsterInstance, paths: HomePaths, request: dg.RunRequest) -> None:
+    """Do what the daemon does with a request."""
+    result = dg.materialize(
+        [ohh_files, encoded_shards],
+        instance=instance,
+        resources={"home": HomeResource(home=str(paths.root))},
+        tags={**request.tags, "dagster/sensor_name": "ohh_folder"},
+    )
+    assert result.success
+
+
+def test_tick_by_tick(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
+    """Arrival, change, removal and return, each leading to one run and then to rest."""
+    paths = home_with(tmp_path, {})
+    assert tick(instance, paths) == f"no hand histories in {paths.ohh}"
+    path = write_ohh(paths.ohh / "a.ohh", random_hands(1, 20))
+    clock.ahead_s = 5
+    assert tick(instance, paths) == "waiting for a.ohh to be quiet for 20 s"
+    clock.ahead_s = 60
+    for change in (
+        lambda: None,
+        lambda: write_ohh(paths.ohh / "b.ohh", random_hands(2, 20)),
+        lambda: write_ohh(path, random_hands(3, 20)),
+        lambda: (paths.ohh / "b.ohh").unlink(),
+        lambda: write_ohh(path, random_hands(1, 20)),
+    ):
+        change()
+        request = tick(instance, paths)
+        assert isinstance(request, dg.RunRequest), request
+        run(instance, paths, request)
+        assert "up to date" in str(tick(instance, paths))
+    os.utime(path)
+    path.rename(paths.ohh / "renamed.ohh")
+    assert tick(instance, paths) == "1 files, up to date"
+
+
+def test_what_lands_in_the_middle_of_a_run_is_seen_after_it(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
+    """Edge-triggered automation lost exactly this."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 20)})
+    request = tick(instance, paths)
+    assert isinstance(request, dg.RunRequest)
+    home = {"home": HomeResource(home=str(paths.root))}
+    tags = {**request.tags, "dagster/sensor_name": "ohh_folder"}
+    dg.materialize([ohh_files], instance=instance, resources=home, tags=tags)
+    write_ohh(paths.ohh / "late.ohh", random_hands(2, 20))
+    dg.materialize([encoded_shards, ohh_files], selection=[encoded_shards], instance=instance, resources=home, tags=tags)
+    late = tick(instance, paths)
+    assert isinstance(late, dg.RunRequest)
+    assert late.run_key != request.run_key
+
+
+def test_lost_shards_are_made_again(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
+    """Dagster's records say 'made' long after somebody has emptied the home."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 20)})
+    request = tick(instance, paths)
+    assert isinstance(request, dg.RunRequest)
+    run(instance, paths, request)
+    paths.data.unlink()
+    assert isinstance(tick(instance, paths), dg.RunRequest)
+
+
+def test_a_vanished_folder_fails_the_tick(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    """An unmounted disk is not an emptied folder; silence would hide it for weeks."""
+    paths = replace(home_with(tmp_path, {}), ohh=tmp_path / "unmounted")
+    with pytest.raises(FileNotFoundError, match="is gone; the shards are left as they are"):
+        tick(instance, paths)
+
+
+def test_a_home_that_is_not_there_yet_waits(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    """The UI is often opened before anything was run; a red sensor would frighten for nothing."""
+    paths = HomePaths(tmp_path / "new", tmp_path / "new" / "ohh")
+    assert "no hand histories" in str(tick(instance, paths))
+
+
+def test_the_request_runs_the_whole_chain_with_valid_config(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
+    """A run config that does not fit the job would fail every run of the sensor, and of nobody else."""
+    from range_reader_pipeline.definitions import build_definitions
+
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 5)})
+    request = tick(instance, paths)
+    assert isinstance(request, dg.RunRequest)
+    job = build_definitions().resolve_job_def(sensors.JOB_NAME)
+    assert dg.validate_run_config(job, request.run_config)
+    assert {"ohh_files", "encoded_shards", "checkpoint"} <= {node.name for node in job.nodes}
+
+
+@pytest.mark.slow
+def test_ten_thousand_files_take_less_than_two_seconds(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
+    """A tick that overruns its deadline is killed, and with it every arrival."""
+    paths = home_with(tmp_path, {})
+    for index in range(10_000):
+        folder = paths.ohh / f"{index % 100:02d}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{index}.ohh").write_text(f"{index}\n")
+    first = tick(instance, paths)  # reads every file
+    assert isinstance(first, dg.RunRequest)
+    begin_s = time.monotonic()
+    assert isinstance(tick(instance, paths), dg.RunRequest)
+    assert time.monotonic() - begin_s < 2.0
