@@ -5,7 +5,7 @@ Every block is causal, so right padding never changes a real position. A block c
 last one needs to answer just where logits are wanted, while its keys and values still come from the whole stream.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import nn
@@ -28,6 +28,13 @@ def rotate(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     cos, sin = angle.cos().to(x.dtype).unsqueeze(1), angle.sin().to(x.dtype).unsqueeze(1)  # (B, 1, T, E / 2)
     first, second = x[..., :half], x[..., half:]
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+
+
+class LayerCache(NamedTuple):
+    """Keys and values of a layer, with room for ``M`` positions; what lies beyond the stream so far is undefined."""
+
+    keys: torch.Tensor  # (B, H, M, E), normalised and rotated
+    values: torch.Tensor  # (B, H, M, E)
 
 
 class Attention(nn.Module):
@@ -65,6 +72,31 @@ class Attention(nn.Module):
             mixed = attend(q, k, v, is_visible_key.unsqueeze(1))
         return functional.linear(mixed.transpose(1, 2).flatten(2), self.out)  # (B, H, Q, E) -> (B, Q, D)
 
+    def extend(self, x: torch.Tensor, num_asked: int, first: int, cache: LayerCache) -> torch.Tensor:
+        """Return what the last ``num_asked`` of ``S`` new positions gather, (B, num_asked, D); the cache gains all ``S``.
+
+        Args:
+            x: (B, S, D) normalised vectors of the new positions.
+            num_asked: 1..S.
+            first: where the first new position stands in the stream.
+            cache: of the stream before it.
+        """
+        num_new = x.shape[1]
+        end = first + num_new
+        positions = torch.arange(first, end, device=x.device)  # (S,)
+        asked = positions[num_new - num_asked :]
+        q = rms_norm(self._heads(functional.linear(x[:, num_new - num_asked :], self.query)))  # (B, H, num_asked, E)
+        key, value = functional.linear(x, self.key_value).chunk(2, dim=-1)
+        k = rms_norm(self._heads(key))  # (B, H, S, E)
+        if self.is_rotary:
+            q, k = rotate(q, asked.unsqueeze(0)), rotate(k, positions.unsqueeze(0))
+        cache.keys[:, :, first:end], cache.values[:, :, first:end] = k, self._heads(value)
+        is_visible_key = None  # the last position sees everything
+        if num_asked > 1:
+            is_visible_key = torch.arange(end, device=x.device) <= asked.unsqueeze(-1)  # (num_asked, end)
+        mixed = functional.scaled_dot_product_attention(q, cache.keys[:, :, :end], cache.values[:, :, :end], is_visible_key)
+        return functional.linear(mixed.transpose(1, 2).flatten(2), self.out)  # (B, num_asked, D)
+
     def _heads(self, x: torch.Tensor) -> torch.Tensor:
         return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)  # (B, T, D) -> (B, H, T, E)
 
@@ -88,7 +120,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return (B, T, D) -> (B, T, D)."""
-        return functional.linear(functional.linear(x, self.expand).relu().square(), self.out)
+        return functional.linear(functional.linear(x, self.expand).relu_().square(), self.out)
 
 
 class Block(nn.Module):
@@ -111,6 +143,12 @@ class Block(nn.Module):
             x, asked = x.gather(1, index), normed.gather(1, index)
         x = x + self._drop(self.attention(normed, asked, positions))
         return x + self._drop(self.mlp(rms_norm(x)))
+
+    def extend(self, x: torch.Tensor, num_asked: int, first: int, cache: LayerCache) -> torch.Tensor:
+        """Return the last ``num_asked`` of new positions (B, S, D) after this block; as ``Attention.extend``, without dropout."""
+        x, normed = x[:, x.shape[1] - num_asked :], rms_norm(x)
+        x = x + self.attention.extend(normed, num_asked, first, cache)
+        return x.add(self.mlp(rms_norm(x)))
 
     def _drop(self, x: torch.Tensor) -> torch.Tensor:
         return functional.dropout(x, self.dropout, self.training) if self.dropout else x

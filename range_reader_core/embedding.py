@@ -104,10 +104,18 @@ class RangeReaderEmbedding(nn.Module):
         pair = functional.embedding(self.combo_cards, card).sum(dim=1)  # (1326, 2, D) -> (1326, D)
         return pair + functional.embedding(self.combo_shape, self.combo_type)
 
-    def forward(self, tokens: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Return vectors (B, T, D) for tokens (B, T) int64 and chip amounts (B, T) float32 in big blinds."""
+    def forward(self, tokens: torch.Tensor, values: torch.Tensor, first: int = 0) -> torch.Tensor:
+        """Return vectors (B, T, D) for tokens (B, T) int64 and chip amounts (B, T) float32 in big blinds.
+
+        With ``first`` > 0 the vectors (B, T - first, D) of the positions from there on, which must come after the hole slots.
+        """
         facts = self.position_facts(tokens)
-        table = torch.cat([self.action, self.combo_vectors()])  # (75 + 1326, D)
+        table: torch.Tensor = self.action  # (75, D): no hole combo comes after the slots
+        if first:
+            facts = PositionFacts(*(fact[:, first:] for fact in facts))
+            tokens, values = tokens[:, first:], values[:, first:]
+        else:
+            table = torch.cat([table, self.combo_vectors()])  # (75 + 1326, D)
         x = functional.embedding(self.row_of_token[tokens], table)  # (B, T, D)
         x = x + functional.embedding(facts.seat, self.seat) + functional.embedding(facts.relpos, self.relpos)
         x = x + functional.embedding(facts.num_players, self.num_players) + functional.embedding(facts.num_live, self.num_live)

@@ -1,15 +1,15 @@
-"""A trained model as a reader: suit-averaged log-probabilities for scoring, beliefs about one hand for people and programs.
+"""A trained model as a reader: log-probabilities for scoring, beliefs about hands for people and programs.
 
-Suits are labels, so a belief may be averaged over the 24 ways to name them: the stream is renamed, read, and the answer is
-named back. For a model that treats suits alike this changes nothing; for a trained one it takes out noise. What is averaged
-is probabilities. Inside, beliefs are log-probabilities; probabilities leave through ``RangeReader`` alone, as float64 numpy.
-Legend: ``B`` reads, ``T`` positions, ``Q`` asked positions a read, ``N`` asked positions in all, ``S`` steps, ``C`` = 1326.
+Beliefs are averaged over the names of the suits unless a single forward is asked for (``suit_averaging``). Inside they are
+log-probabilities; probabilities leave through ``RangeReader`` alone, as float64 numpy. Many requests are answered together,
+whatever their hands, villains and perspectives; a hand that unfolds is read event by event in a ``session``.
+Legend: ``B`` reads, ``T`` positions, ``N`` asked positions in all, ``R`` requests, ``S`` steps, ``C`` = 1326 combos.
 """
 
-import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,11 @@ from range_reader_core.checkpoint import CheckpointSidecar, load_checkpoint
 from range_reader_core.encoder import EncodedRead, HandEncoder
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.masks import STREETS, is_live_combo_at, is_supervised, street_at
-from range_reader_core.model import RangeReaderModel, Readout
+from range_reader_core.model import RangeReaderModel
+from range_reader_core.session import HandSession, hand_so_far
+from range_reader_core.suit_averaging import check_num_relabelings, normalised, suit_averaged_logp
 
-_CPU_ROWS: Final = 512  # 2.7 MB of logits a pass stay in the cache
+_BATCH_READS: Final = 64  # requests encoded and padded together; a trajectory of each is some 15 MB of answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class ModelReader:
 
     def __post_init__(self) -> None:
         """Check that answers will be reproducible."""
-        _check_num_relabelings(self.num_relabelings)
+        check_num_relabelings(self.num_relabelings)
         if self.model.training:
             msg = "the model is in training mode, so dropout would change its answers; call model.eval() first"
             raise ValueError(msg)
@@ -82,6 +84,29 @@ class Trajectory:
         return {step.street: index for index, step in enumerate(self.steps)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """One question: who is read, by whom, and when."""
+
+    hand: CanonicalHand  # the hand so far, or all of it
+    villain: int  # the seat to read; its cards need not be known
+    perspective: int | None  # the seat that reads, whose cards are known; None for a watcher who sees no cards
+    step: int | None = None  # counted as in a trajectory; None is the last
+
+
+class _RequestBatch(NamedTuple):
+    """Requests encoded and padded, on the host."""
+
+    numbers: list[int]  # where each stands among all requests
+    requests: list[ReadRequest]
+    reads: list[EncodedRead]
+    stream: torch.Tensor  # (B, T) int64
+    values: torch.Tensor  # (B, T) float32
+    rows: torch.Tensor  # (N,) int64 ascending, of every supervised position
+    positions: torch.Tensor  # (N,) int64
+    num_steps: torch.Tensor  # (B,) int64, supervised positions a read
+
+
 class RangeReader:
     """Reads hands with a checkpoint: P(villain's hole cards | public record, the perspective's cards).
 
@@ -115,7 +140,7 @@ class RangeReader:
         self,
         hand: CanonicalHand,
         villain: int,
-        perspective: int,
+        perspective: int | None,
         step: int | None = None,
         num_relabelings: int = cards.NUM_RELABELINGS,
     ) -> npt.NDArray[np.float64]:
@@ -124,105 +149,103 @@ class RangeReader:
         Args:
             hand: the hand so far, or all of it.
             villain: the seat to read.
-            perspective: the seat that reads.
+            perspective: the seat that reads; None for a watcher who sees no cards.
             step: 0 is the first step after the villain's hole slot, as in ``trajectory``; None is the last.
             num_relabelings: 24 averages over suits, 1 is a single forward.
 
         Raises:
             ValueError: a seat is not in the hand, both are the same, the perspective's cards are unknown, or there is no such step.
         """
-        read = self._encoder.encode(hand, villain, perspective)
-        positions = self._positions(hand, read)
-        if step is not None and not 0 <= step < len(positions):
-            msg = f"hand {hand.hand_id}: expected a step in 0..{len(positions) - 1}, got {step}"
-            raise ValueError(msg)
-        chosen = positions[-1:] if step is None else positions[step : step + 1]
-        probabilities: npt.NDArray[np.float64] = self._probabilities(read, chosen, num_relabelings)[0]
-        return probabilities
+        request = ReadRequest(hand=hand, villain=villain, perspective=perspective, step=step)
+        belief: npt.NDArray[np.float64] = self.beliefs([request], num_relabelings)[0]
+        return belief
+
+    def beliefs(self, requests: Sequence[ReadRequest], num_relabelings: int = cards.NUM_RELABELINGS) -> npt.NDArray[np.float64]:
+        """Return ``belief`` of each request, (R, C); hands, villains and perspectives are read together.
+
+        Raises:
+            ValueError: as ``belief``, naming the hand; or there is no request.
+        """
+        beliefs = np.empty((len(requests), cards.NUM_COMBOS))
+        for batch in self._batches(requests):
+            asked = torch.tensor([_asked_step(*pair) for pair in zip(batch.requests, batch.num_steps.tolist(), strict=True)])
+            chosen = batch.num_steps.cumsum(0) - batch.num_steps + asked  # (B,) into the supervised positions
+            beliefs[batch.numbers] = self._probabilities(batch, batch.rows[chosen], batch.positions[chosen], num_relabelings)
+        return beliefs
 
     def trajectory(
-        self, hand: CanonicalHand, villain: int, perspective: int, num_relabelings: int = cards.NUM_RELABELINGS
+        self, hand: CanonicalHand, villain: int, perspective: int | None, num_relabelings: int = cards.NUM_RELABELINGS
     ) -> Trajectory:
         """Return the belief at every step, to the villain's fold or the end of the hand; arguments and errors as ``belief``."""
-        read = self._encoder.encode(hand, villain, perspective)
-        positions = self._positions(hand, read)
-        streets = street_at(self._stream(read))[0].tolist()
-        steps = tuple(
-            Step(position=at, street=STREETS[streets[at]], description=_describe(int(read.tokens[at]), float(read.values[at])))
-            for at in positions.tolist()
-        )
-        return Trajectory(steps=steps, probabilities=self._probabilities(read, positions, num_relabelings))
+        return self.trajectories([ReadRequest(hand=hand, villain=villain, perspective=perspective)], num_relabelings)[0]
 
-    def _stream(self, read: EncodedRead) -> torch.Tensor:
-        return torch.from_numpy(read.tokens.astype(np.int64))[None].to(self.device)  # (1, T)
+    def trajectories(self, requests: Sequence[ReadRequest], num_relabelings: int = cards.NUM_RELABELINGS) -> tuple[Trajectory, ...]:
+        """Return ``trajectory`` of each request; hands, villains and perspectives are read together.
 
-    def _positions(self, hand: CanonicalHand, read: EncodedRead) -> torch.Tensor:
-        positions = is_supervised(self._stream(read))[0].nonzero()[:, 0]  # (S,)
-        if not len(positions):
-            msg = f"hand {hand.hand_id}: nothing happens after the hole cards, so there is nothing to read"
+        An answer holds 10 kB a step, so a large corpus comes in parts.
+
+        Raises:
+            ValueError: as ``belief``, naming the hand; there is no request, or one asks for a step.
+        """
+        trajectories: dict[int, Trajectory] = {}
+        for batch in self._batches(requests):
+            if any(request.step is not None for request in batch.requests):
+                msg = "a trajectory holds every step; leave the step of its request out"
+                raise ValueError(msg)
+            probabilities = self._probabilities(batch, batch.rows, batch.positions, num_relabelings)
+            lengths = batch.num_steps.tolist()
+            answers = np.split(probabilities, np.cumsum(lengths)[:-1])
+            positions = torch.split(batch.positions, lengths)
+            streets = street_at(batch.stream).tolist()
+            for row, number in enumerate(batch.numbers):
+                steps = tuple(_step(batch.reads[row], at, streets[row][at]) for at in positions[row].tolist())
+                trajectories[number] = Trajectory(steps=steps, probabilities=answers[row])
+        return tuple(trajectories[number] for number in range(len(requests)))
+
+    def session(
+        self,
+        *,
+        stacks: Sequence[float],
+        button: int,
+        big_blind: float,
+        hero: int | None = None,
+        hero_cards: tuple[int, int] | None = None,
+        num_relabelings: int = 1,
+    ) -> HandSession:
+        """Return a session that reads a hand while it is played; tell it what happens with ``observe``.
+
+        Args:
+            stacks: chips of each seat before any post, clockwise.
+            button: seat 0..n-1.
+            big_blind: chips.
+            hero: the seat that reads; None for a watcher who sees no cards.
+            hero_cards: the two cards of the hero, None without one.
+            num_relabelings: 1 is a single forward, 24 averages over suits at up to 24 times the cost.
+
+        Raises:
+            ValueError: what no hand can have, or a hero without cards.
+        """
+        known = {} if hero is None or hero_cards is None else {hero: hero_cards}
+        hand = hand_so_far(stacks=stacks, button=button, big_blind=big_blind, hole_cards=known)
+        return HandSession(self.model, hand, hero, num_relabelings=num_relabelings)
+
+    def _batches(self, requests: Sequence[ReadRequest]) -> Iterator[_RequestBatch]:
+        """Yield the requests encoded, alike in length within a batch."""
+        if not requests:
+            msg = "expected at least one request"
             raise ValueError(msg)
-        return positions
+        reads = [self._encoder.encode(request.hand, request.villain, request.perspective) for request in requests]
+        order = sorted(range(len(reads)), key=lambda number: len(reads[number].tokens))
+        for start in range(0, len(order), _BATCH_READS):
+            numbers = order[start : start + _BATCH_READS]
+            yield _request_batch(numbers, [requests[number] for number in numbers], [reads[number] for number in numbers])
 
-    def _probabilities(self, read: EncodedRead, positions: torch.Tensor, num_relabelings: int) -> npt.NDArray[np.float64]:
-        stream = self._stream(read)
-        values = torch.from_numpy(read.values)[None].to(self.device)  # (1, T)
-        rows = torch.zeros_like(positions)
-        is_live = is_live_combo_at(stream, rows, positions)  # (S, C)
-        logp = suit_averaged_logp(self.model, stream, values, rows, positions, is_live, num_relabelings=num_relabelings)
-        probabilities = logp.double().exp()
-        normalised: npt.NDArray[np.float64] = (probabilities / probabilities.sum(dim=1, keepdim=True)).cpu().numpy()
-        return normalised
-
-
-def suit_averaged_logp(
-    model: RangeReaderModel,
-    stream: torch.Tensor,
-    values: torch.Tensor,
-    rows: torch.Tensor,
-    positions: torch.Tensor,
-    is_live: torch.Tensor,
-    *,
-    num_relabelings: int = cards.NUM_RELABELINGS,
-    trunk_dtype: torch.dtype = torch.float32,
-) -> torch.Tensor:
-    """Return the log of probabilities averaged over suit relabelings, float32 (N, C), -inf on dead combos.
-
-    Args:
-        model: in evaluation mode.
-        stream: (B, T) int64 tokens.
-        values: (B, T) float32, big blinds.
-        rows: (N,) int64 ascending, the row of the stream that each position belongs to.
-        positions: (N,) int64.
-        is_live: (N, C) bool.
-        num_relabelings: 24, or 1 for a single forward without renaming.
-        trunk_dtype: float32, or bfloat16 to run the blocks under autocast.
-
-    Raises:
-        ValueError: rows do not ascend, a position has no live combo, or ``num_relabelings`` is neither 1 nor 24.
-    """
-    _check_num_relabelings(num_relabelings)
-    _check_positions(rows, is_live)
-    asked, slots = _by_row(rows, positions, len(stream))  # (B, Q) and (N,)
-    perm_action, perm_combo = _relabelings_on(stream.device)
-    removal = torch.zeros_like(is_live, dtype=torch.float32).masked_fill_(~is_live, -torch.inf)  # (N, C)
-    total = torch.zeros_like(removal)
-    step = _CPU_ROWS if stream.device.type == "cpu" else max(len(rows), 1)
-    with torch.no_grad():
-        for relabeling in range(num_relabelings):
-            with torch.autocast(stream.device.type, torch.bfloat16, enabled=trunk_dtype == torch.bfloat16):
-                hidden = model.hidden_at(perm_action[relabeling][stream], values, asked)  # (B, Q, D)
-            readout = model.readout(hidden.flatten(0, 1)[slots])  # of N positions
-            # Naming the combo vectors back costs 1326 rows; naming the answers back would cost N columns of 1326.
-            back = perm_combo[relabeling]
-            vectors, bias = readout.combo_vectors[back], readout.combo_bias[back]
-            for start in range(0, len(rows), step):
-                part = slice(start, start + step)
-                logits = Readout(readout.query[part], vectors, bias).logits() + removal[part]  # (n, C)
-                if num_relabelings == 1:
-                    total[part] = logits.log_softmax(dim=1)
-                else:
-                    total[part] += logits.softmax(dim=1)
-    return total if num_relabelings == 1 else (total / num_relabelings).log()
+    def _probabilities(
+        self, batch: _RequestBatch, rows: torch.Tensor, positions: torch.Tensor, num_relabelings: int
+    ) -> npt.NDArray[np.float64]:
+        is_live = is_live_combo_at(batch.stream, rows, positions)  # (N, C)
+        asked = (tensor.to(self.device) for tensor in (batch.stream, batch.values, rows, positions, is_live))
+        return normalised(suit_averaged_logp(self.model, *asked, num_relabelings=num_relabelings).exp())
 
 
 def choose_device(device: str) -> torch.device:
@@ -252,38 +275,35 @@ def top_combos(probabilities: npt.NDArray[np.float64], num: int) -> tuple[tuple[
     return tuple((int(combo), float(probabilities[combo])) for combo in order if probabilities[combo] > 0)
 
 
-def _describe(token: int, value: float) -> str:
-    text = tokens.describe(token)
-    return f"{text} {value:g} bb" if value else text
-
-
-def _check_num_relabelings(num_relabelings: int) -> None:
-    if num_relabelings not in {1, cards.NUM_RELABELINGS}:
-        msg = f"expected num_relabelings of 1 (single forward) or {cards.NUM_RELABELINGS} (suit-averaged), got {num_relabelings}"
+def _asked_step(request: ReadRequest, num_steps: int) -> int:
+    """Return the step that a request asks for, counted from 0."""
+    if request.step is None:
+        return num_steps - 1
+    if not 0 <= request.step < num_steps:
+        msg = f"hand {request.hand.hand_id}: expected a step in 0..{num_steps - 1}, got {request.step}"
         raise ValueError(msg)
+    return request.step
 
 
-def _check_positions(rows: torch.Tensor, is_live: torch.Tensor) -> None:
-    if bool((rows[1:] < rows[:-1]).any()):
-        msg = "expected ascending rows; order the positions by the read that they belong to"
+def _request_batch(numbers: list[int], requests: list[ReadRequest], reads: list[EncodedRead]) -> _RequestBatch:
+    width = max(len(read.tokens) for read in reads)
+    stream = np.full((len(reads), width), tokens.PAD, dtype=np.int64)
+    values = np.zeros((len(reads), width), dtype=np.float32)
+    for row, read in enumerate(reads):
+        stream[row, : len(read.tokens)] = read.tokens
+        values[row, : len(read.tokens)] = read.values
+    on_host = torch.from_numpy(stream)
+    supervised = is_supervised(on_host)  # (B, T)
+    rows, positions = supervised.nonzero(as_tuple=True)
+    count = supervised.sum(dim=1)
+    if not bool(count.all()):
+        request = requests[int(count.argmin())]
+        msg = f"hand {request.hand.hand_id}: nothing happens after the hole cards, so there is nothing to read"
         raise ValueError(msg)
-    is_dead = ~is_live.any(dim=1)
-    if bool(is_dead.any()):
-        msg = f"no combo is live at positions {is_dead.nonzero()[:5, 0].tolist()} (first five)"
-        raise ValueError(msg)
+    return _RequestBatch(numbers, requests, reads, on_host, torch.from_numpy(values), rows, positions, count)
 
 
-def _by_row(rows: torch.Tensor, positions: torch.Tensor, num_rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return positions side by side per row (B, Q), short rows filled with 0, and where each lies in the flat form (N,)."""
-    per_row = rows.bincount(minlength=num_rows)  # (B,)
-    width = int(per_row.max()) if len(rows) else 1
-    first = per_row.cumsum(0) - per_row  # (B,)
-    slots = rows * width + torch.arange(len(rows), device=rows.device) - first[rows]  # (N,)
-    asked = positions.new_zeros(num_rows * width)
-    asked[slots] = positions
-    return asked.view(num_rows, width), slots
-
-
-@functools.cache
-def _relabelings_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(tokens.PERM_ACTION).to(device), torch.from_numpy(tokens.PERM_COMBO).to(device)
+def _step(read: EncodedRead, position: int, street: int) -> Step:
+    text = tokens.DESCRIPTIONS[read.tokens[position]]
+    value = float(read.values[position])
+    return Step(position=position, street=STREETS[street], description=f"{text} {value:g} bb" if value else text)

@@ -79,7 +79,15 @@ class FlatHead(nn.Module):
 
     def forward(self, hidden: torch.Tensor) -> Readout:
         """Return the readout of hidden vectors (N, D) float32."""
-        return Readout(hidden, self.weight, self.bias)
+        return Readout(self.query(hidden), *self.combo_table())
+
+    def query(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the queries (N, E) of hidden vectors (N, D)."""
+        return hidden
+
+    def combo_table(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return combo vectors (C, E) and biases (C,)."""
+        return self.weight, self.bias
 
     def start_at(self, combo_logp: torch.Tensor) -> None:
         """Start the bias at log-probabilities (C,), such as those of a static range."""
@@ -108,11 +116,19 @@ class ComposedHead(nn.Module):
 
     def forward(self, hidden: torch.Tensor) -> Readout:
         """Return the readout of hidden vectors (N, D) float32."""
+        return Readout(self.query(hidden), *self.combo_table())
+
+    def query(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the queries (N, E) of hidden vectors (N, D)."""
+        return functional.linear(hidden, self.to_query)
+
+    def combo_table(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return combo vectors (C, E) and biases (C,)."""
         card = self.card + self.card_rank.repeat_interleave(len(cards.SUITS), dim=0)  # (52, E)
         vectors = functional.embedding(self.combo_cards, card).sum(dim=1)  # (C, E)
         vectors = vectors + functional.embedding(self.shape_of_combo, self.shape)
         vectors = vectors + functional.embedding(self.class_of_combo, self.combo_class)
-        return Readout(functional.linear(hidden, self.to_query), vectors, self.class_bias[self.class_of_combo])
+        return vectors, self.class_bias[self.class_of_combo]
 
     def start_at(self, combo_logp: torch.Tensor) -> None:
         """Start the bias at log-probabilities (C,) that are equal within each class, such as those of a static range."""
