@@ -70,7 +70,7 @@ def checkpoint(context: dg.AssetExecutionContext, config: TrainingConfig, home: 
             "num_steps": run.num_steps,
             "best_step": run.best_step,
             "training_s": round(run.seconds, 1),
-            "duration_s": round(time.monotonic() - begin_s, 1),
+            "seconds": round(time.monotonic() - begin_s, 1),
             "run": run.run_id,
             "kept_run": kept.run_id,
             "data_version": run.data_version,

@@ -65,7 +65,7 @@ def sharpening_report(
             "mrr_gained": table.gains[0].scores["mrr"].mean,
             "num_hands": table.num_hands,
             "num_reads": table.num_reads,
-            "duration_s": round(time.monotonic() - begin_s, 1),
+            "seconds": round(time.monotonic() - begin_s, 1),
             "made_from": dg.MetadataValue.json(subject.made_from),
             "report": dg.MetadataValue.path(files.text),
             "rows": dg.MetadataValue.path(files.parquet),

@@ -1,0 +1,30 @@
+"""One trained home for the whole session: training it takes longer than all that is asked of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.trained import Chain, trained_home
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+    """Return a home that went through the whole chain; not to be changed, see ``Chain.copy``."""
+    chain = trained_home(tmp_path_factory.mktemp("trained"))
+    yield chain
+    chain.instance.dispose()
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the settings of whoever runs the tests out of them, and matplotlib out of the user's home."""
+    for name in ("HOME", "OHH", "PRESET", "TRAIN_MINUTES"):
+        monkeypatch.delenv(f"RANGE_READER_{name}", raising=False)
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path_factory.getbasetemp() / "matplotlib"))
+
+
+@pytest.fixture
+def own_copy(trained: Chain, tmp_path: Path) -> Chain:
+    """Return the trained home as a copy that may be changed."""
+    return trained.copy(tmp_path)

@@ -1,0 +1,56 @@
+"""Claims about the nightly training."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+
+from range_reader_pipeline.paths import HomePaths, home_paths
+from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.schedules import nightly_training
+from range_reader_pipeline.storage import write_json
+from tests.pipeline.trained import Chain
+
+
+def _tick(paths: HomePaths) -> dg.RunRequest | dg.SkipReason:
+    context = dg.build_schedule_context(scheduled_execution_time=datetime(2026, 1, 2, 3, tzinfo=UTC))
+    tick = nightly_training(context, home=HomeResource(home=str(paths.root)))
+    assert isinstance(tick, dg.RunRequest | dg.SkipReason)
+    return tick
+
+
+def test_it_is_off_until_somebody_switches_it_on() -> None:
+    """Prevents a laptop from training every night because somebody looked at the UI once."""
+    assert nightly_training.default_status is dg.DefaultScheduleStatus.STOPPED
+
+
+def test_without_shards_it_says_what_to_do(tmp_path: Path) -> None:
+    """Prevents a failed run every night on an empty home."""
+    tick = _tick(home_paths(home=str(tmp_path), environment={}))
+    assert isinstance(tick, dg.SkipReason)
+    assert "materialize encoded_shards" in str(tick.skip_message)
+
+
+def test_a_night_without_new_data_is_skipped(trained: Chain) -> None:
+    """Prevents training the same thing again every night."""
+    tick = _tick(trained.paths)
+    assert isinstance(tick, dg.SkipReason)
+    assert "newest" in str(tick.skip_message)
+
+
+def test_new_data_is_trained_on_once_a_night(own_copy: Chain) -> None:
+    """Prevents data that changed from waiting for somebody to notice, and two runs for one night."""
+    version = own_copy.paths.data.resolve()
+    manifest = own_copy.paths.data_manifest
+    write_json(manifest, {"version": "new", "shards": []})
+    tick, again = _tick(own_copy.paths), _tick(own_copy.paths)
+    assert isinstance(tick, dg.RunRequest)
+    assert isinstance(again, dg.RunRequest)
+    assert tick.run_key == again.run_key == "2026-01-02:new"
+    assert version == own_copy.paths.data.resolve()
+
+
+def test_shards_without_a_checkpoint_are_trained_on(own_copy: Chain) -> None:
+    """Prevents the first night from being skipped for want of a checkpoint to compare with."""
+    own_copy.paths.checkpoint.unlink()
+    assert isinstance(_tick(own_copy.paths), dg.RunRequest)
