@@ -1,35 +1,47 @@
 """Which side a hand is on, and where a read lies in the shuffle: stable hashes, with no state and no order.
 
-Both depend on the hand id alone (and, for the shuffle, the seed and the two seats), never on which files were read first or
-by how many workers, so a new file adds rows without moving the others. Every read of a hand falls on one side.
+Both come from one 128-bit hash of the hand id: its first word decides the side, its second, with the seed and the two seats, the
+place in the shuffle. So a million ids are hashed once, and a side is no range of keys. Nothing depends on which files were read
+first or by how many workers: a new file adds rows without moving the others. Every read of a hand falls on one side.
 """
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-Split = Literal["train", "val", "test"]
-
+SPLITS: Final = ("train", "val", "test")
 VAL_SHARE: Final = 0.05
 TEST_SHARE: Final = 0.05
-_SPLIT_SALT: Final = b"split"
-_KEY_SALT: Final = b"shuffle"
+HASH_BYTES: Final = 16
 
 
-def split_of(hand_id: str) -> Split:
-    """Return the side that all reads of a hand are on."""
-    place = _hash64(hand_id, salt=_SPLIT_SALT) / 2**64
-    if place < VAL_SHARE:
-        return "val"
-    return "test" if place < VAL_SHARE + TEST_SHARE else "train"
+def hand_hashes(hand_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Return the hashes of hand ids as pairs of words, shape (H, 2). Equal hashes are equal ids, for all that will ever be seen."""
+    blake2b = hashlib.blake2b
+    joined = b"".join([blake2b(hand_id.encode(), digest_size=HASH_BYTES).digest() for hand_id in hand_ids])
+    return np.frombuffer(joined, dtype="<u8").reshape(-1, 2)
+
+
+def splits_of(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    """Return the side that all reads of a hand are on, as an index into ``SPLITS``, for (H, 2) hashes of ids."""
+    place = hashes[:, 0] / 2.0**64
+    side = np.full(len(hashes), SPLITS.index("train"), dtype=np.uint8)
+    side[place < VAL_SHARE + TEST_SHARE] = SPLITS.index("test")
+    side[place < VAL_SHARE] = SPLITS.index("val")
+    return side
+
+
+def split_of(hand_id: str) -> str:
+    """Return the side that all reads of one hand are on."""
+    return SPLITS[splits_of(hand_hashes([hand_id]))[0]]
 
 
 def read_keys(
     seed: int,
-    hand_ids: Sequence[str],
+    hashes: npt.NDArray[np.uint64],
     hand_index: npt.NDArray[np.int64],
     villain: npt.NDArray[np.uint8],
     perspective: npt.NDArray[np.uint8],
@@ -38,8 +50,8 @@ def read_keys(
 
     Args:
         seed: of the shuffle, 0..2**64-1.
-        hand_ids: distinct ids.
-        hand_index: (N,) into ``hand_ids``.
+        hashes: (H, 2) of the hand ids.
+        hand_index: (N,) into ``hashes``.
         villain: (N,) seats.
         perspective: (N,) seats.
 
@@ -52,14 +64,9 @@ def read_keys(
     if not len(hand_index) == len(villain) == len(perspective):
         msg = f"read_keys: columns differ in length: {len(hand_index)}, {len(villain)}, {len(perspective)}"
         raise ValueError(msg)
-    key = seed.to_bytes(8, "little")
-    of_hand = np.array([_hash64(hand_id, salt=_KEY_SALT, key=key) for hand_id in hand_ids], dtype=np.uint64)
+    of_hand = _splitmix64(hashes[:, 1] ^ _splitmix64(np.array([seed], dtype=np.uint64)))
     seats = villain.astype(np.uint64) << np.uint64(8) | perspective.astype(np.uint64)
     return _splitmix64(_splitmix64(seats) ^ of_hand[hand_index])
-
-
-def _hash64(text: str, *, salt: bytes, key: bytes = b"") -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, salt=salt, key=key).digest(), "little")
 
 
 def _splitmix64(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

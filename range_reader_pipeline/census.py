@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from range_reader_pipeline.paths import SPLITS
+from range_reader_core.partition import SPLITS
 from range_reader_pipeline.shards import split_shards
 
 

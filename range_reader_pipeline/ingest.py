@@ -6,7 +6,6 @@ that are refused become rejects, never exceptions. Order among files, splits and
 """
 
 import gc
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from range_reader_core.encoder import ENCODER_VERSION, EncodingCounts, HandEncod
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.ohh import parse_ohh
 from range_reader_core.ohh_rejects import Reject
+from range_reader_core.partition import hand_hashes
 from range_reader_pipeline.reads_cache import EntryWriter, FileCounts, ReadsCache
 from range_reader_pipeline.streams import HashingReader, PlainStream
 from range_reader_pipeline.workers import Workers
@@ -167,20 +167,19 @@ def _encode(stream: PlainStream, name: str, entry: EntryWriter) -> FileCounts:
 
 def _add_hands(encoder: HandEncoder, hands: list[CanonicalHand], entry: EntryWriter) -> EncodingCounts:
     """Encode and store hands. Of hands with one id only the first has reads: it is the one that any repeat loses to."""
-    row_of_id: dict[str, int] = {}
-    for row, hand in enumerate(hands):
-        row_of_id.setdefault(hand.hand_id, row)
+    hand_ids = [hand.hand_id for hand in hands]
+    row_of_id = {hand_id: row for row, hand_id in reversed(list(enumerate(hand_ids)))}  # the first row of each
     is_unique = len(row_of_id) == len(hands)
-    reads, counts = encoder.encode_hands(hands if is_unique else [hands[row] for row in row_of_id.values()])
+    reads, counts = encoder.encode_hands(hands if is_unique else [hands[row] for row in sorted(row_of_id.values())])
     num_reads = np.zeros(len(hands), dtype=np.int64)
     rows = [row_of_id[hand_id] for hand_id in reads.hand_ids]
     num_reads[rows] = np.bincount(reads.hand_index, minlength=len(rows))
     entry.add_reads(reads)
     entry.add_hands(
-        [hand.hand_id for hand in hands],
+        hand_ids,
         [hand.source for hand in hands],
-        b"".join([hashlib.blake2b(hand.hand_id.encode(), digest_size=16).digest() for hand in hands]),
-        b"".join([hashlib.blake2b(hand.content_hash.encode(), digest_size=16).digest() for hand in hands]),
+        hand_hashes(hand_ids),
+        [hand.content_hash for hand in hands],
         num_reads,
     )
     if is_unique:

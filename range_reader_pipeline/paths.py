@@ -14,7 +14,6 @@ from typing import Final
 HOME_VARIABLE: Final = "RANGE_READER_HOME"
 OHH_VARIABLE: Final = "RANGE_READER_OHH"
 DEFAULT_HOME: Final = "range_reader_home"
-SPLITS: Final = ("train", "val", "test")
 
 
 @dataclass(frozen=True, slots=True)

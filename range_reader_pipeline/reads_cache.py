@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from range_reader_core.encoder import EncodingCounts
+from range_reader_core.partition import HASH_BYTES
 from range_reader_core.reads import Reads
 from range_reader_pipeline.storage import written_aside
 
@@ -41,8 +42,8 @@ HANDS_SCHEMA: Final = pa.schema(
     [
         pa.field("hand_id", pa.string()),
         pa.field("source", pa.string()),
-        pa.field("id_hash", pa.binary(16)),  # of the hand id: finds repeats without holding all ids in memory
-        pa.field("content_hash", pa.binary(16)),  # tells a repeat from a conflict
+        pa.field("id_hash", pa.binary(HASH_BYTES)),  # decides side and place, and finds repeats without holding ids in memory
+        pa.field("content_hash", pa.string()),  # tells a repeat from a conflict
         pa.field("num_reads", pa.uint16()),
     ]
 )
@@ -92,6 +93,7 @@ class Chunk:
     """Some of an entry's hands, with their reads in the order of the hands."""
 
     hand_ids: pa.Array
+    id_hashes: npt.NDArray[np.uint64]  # (H, 2)
     sources: pa.Array
     num_reads: npt.NDArray[np.int64]  # (H,) per hand
     reads: pa.RecordBatch  # in READS_SCHEMA
@@ -125,16 +127,16 @@ class EntryWriter:
         self,
         hand_ids: Sequence[str],
         sources: Sequence[str],
-        id_hashes: bytes,
-        content_hashes: bytes,
+        id_hashes: npt.NDArray[np.uint64],
+        content_hashes: Sequence[str],
         num_reads: npt.NDArray[np.int64],
     ) -> None:
-        """Append hands. Hashes are 16 bytes a hand, concatenated."""
+        """Append hands, with the (H, 2) hashes of their ids."""
         columns = [
             pa.array(hand_ids, pa.string()),
             pa.array(sources, pa.string()),
-            pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(hand_ids), [None, pa.py_buffer(id_hashes)]),
-            pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(hand_ids), [None, pa.py_buffer(content_hashes)]),
+            pa.FixedSizeBinaryArray.from_buffers(pa.binary(HASH_BYTES), len(hand_ids), [None, pa.py_buffer(id_hashes.tobytes())]),
+            pa.array(content_hashes, pa.string()),
             pa.array(num_reads.astype(np.uint16)),
         ]
         self._hands.write_table(pa.Table.from_arrays(columns, schema=HANDS_SCHEMA))
@@ -192,26 +194,21 @@ class ReadsCache:
         is_whole = _hands_path(path).exists() and _rejects_path(path).exists()
         return counts if is_whole else None
 
-    def hand_hashes(self, sha256: str) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Return the hashes of the ids and of the contents of an entry's hands, each as words of shape (H, 2).
+    def id_hashes(self, sha256: str) -> npt.NDArray[np.uint64]:
+        """Return the hashes of the ids of an entry's hands, shape (H, 2).
 
         Raises:
             CorruptCacheError: they cannot be read.
         """
-        with self._reading(sha256):
-            table = pq.read_table(
-                _hands_path(self.path(sha256)), columns=["id_hash", "content_hash"], page_checksum_verification=True
-            )
-        return _words(table["id_hash"]), _words(table["content_hash"])
+        return _words(self._hands_column(sha256, "id_hash"))
 
-    def hand_ids(self, sha256: str) -> pa.Array:
-        """Return the ids of an entry's hands.
+    def hand_texts(self, sha256: str, column: str) -> pa.Array:
+        """Return ``hand_id``, ``source`` or ``content_hash`` of an entry's hands.
 
         Raises:
             CorruptCacheError: they cannot be read.
         """
-        with self._reading(sha256):
-            return pq.read_table(_hands_path(self.path(sha256)), columns=["hand_id"])["hand_id"].combine_chunks()
+        return self._hands_column(sha256, column).combine_chunks()
 
     def chunks(self, sha256: str) -> Iterator[Chunk]:
         """Yield an entry's hands and reads, a few thousand hands at a time.
@@ -226,12 +223,13 @@ class ReadsCache:
             pq.ParquetFile(path, page_checksum_verification=True) as reads_file,
         ):
             for group in range(hands_file.num_row_groups):  # the writer makes one of each per chunk
-                hands = hands_file.read_row_group(group, columns=["hand_id", "source", "num_reads"]).combine_chunks()
+                hands = hands_file.read_row_group(group, columns=["hand_id", "id_hash", "source", "num_reads"]).combine_chunks()
                 reads = reads_file.read_row_group(group).combine_chunks()
                 if not reads.num_rows:
                     continue
                 yield Chunk(
                     hand_ids=hands["hand_id"].chunk(0),
+                    id_hashes=_words(hands["id_hash"]),
                     sources=hands["source"].chunk(0),
                     num_reads=hands["num_reads"].to_numpy().astype(np.int64),
                     reads=reads.to_batches()[0],
@@ -267,6 +265,10 @@ class ReadsCache:
                 num_removed += 1
         return num_removed
 
+    def _hands_column(self, sha256: str, column: str) -> pa.ChunkedArray:
+        with self._reading(sha256):
+            return pq.read_table(_hands_path(self.path(sha256)), columns=[column], page_checksum_verification=True)[column]
+
     @contextmanager
     def _reading(self, sha256: str) -> Iterator[None]:
         try:
@@ -286,5 +288,5 @@ def _rejects_path(path: Path) -> Path:
 def _words(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     """Return 16-byte hashes as pairs of words, shape (H, 2)."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
-    joined = b"".join(chunk.buffers()[1][16 * chunk.offset : 16 * (chunk.offset + len(chunk))] for chunk in chunks)
+    joined = b"".join(chunk.buffers()[1][HASH_BYTES * chunk.offset : HASH_BYTES * (chunk.offset + len(chunk))] for chunk in chunks)
     return np.frombuffer(joined, dtype="<u8").reshape(-1, 2)

@@ -36,7 +36,7 @@ def write_rejects(path: Path, cache: ReadsCache, names: Mapping[str, str], repea
             if rows is not None:
                 conflicts = [
                     {"line": 0, "hand_id": hand_id, "code": DUP_CONFLICT, "message": "another hand has this id", "excerpt": ""}
-                    for hand_id in cache.hand_ids(sha256).take(pa.array(np.sort(rows))).to_pylist()
+                    for hand_id in cache.hand_texts(sha256, "hand_id").take(pa.array(np.sort(rows))).to_pylist()
                 ]
                 writer.write_table(_named(pa.Table.from_pylist(conflicts, schema=REJECTS_SCHEMA), name).cast(schema))
 

@@ -3,7 +3,7 @@
 The first occurrence wins: the file with the smallest content hash, and within it the first in the file. A later one with the same
 content is a repeat (a re-import, a seeded re-run); one with other content under the same id is a conflict, because ids are
 not to be trusted. Both are dropped and counted, so every hand counts once whatever files it came in. Ids are compared by
-128-bit hashes: 40 bytes a hand in memory while the decision is taken.
+128-bit hashes: about 50 bytes a hand in memory while the decision is taken.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from range_reader_pipeline.reads_cache import ReadsCache
 
@@ -45,22 +46,35 @@ def find_repeats(cache: ReadsCache, sha256s: Sequence[str]) -> Repeats:
         CorruptCacheError: an entry cannot be read.
     """
     ordered = sorted(set(sha256s))
-    pairs = [cache.hand_hashes(sha256) for sha256 in ordered]
-    ids = np.concatenate([np.zeros((0, 2), dtype=np.uint64), *(pair[0] for pair in pairs)])
-    contents = np.concatenate([np.zeros((0, 2), dtype=np.uint64), *(pair[1] for pair in pairs)])
-    starts = np.cumsum([0, *(len(pair[0]) for pair in pairs)])
-    del pairs
+    parts = [cache.id_hashes(sha256) for sha256 in ordered]
+    ids = np.concatenate([np.zeros((0, 2), dtype=np.uint64), *parts])
+    starts = np.cumsum([0, *(len(part) for part in parts)])
+    del parts
 
     order = np.lexsort((ids[:, 1], ids[:, 0]))  # stable: hands of one id stay in the order of files and rows
-    ids, contents = ids[order], contents[order]
+    ids = ids[order]
     is_later = np.zeros(len(order), dtype=np.bool_)
     is_later[1:] = (ids[1:] == ids[:-1]).all(axis=1)
     first = np.maximum.accumulate(np.where(is_later, 0, np.arange(len(order))))
-    is_same = (contents == contents[first]).all(axis=1)
+    later_rows, first_rows = order[is_later], order[first[is_later]]
+    contents = _contents(cache, ordered, starts, np.union1d(later_rows, first_rows))
+    is_same = np.array([contents[a] == contents[b] for a, b in zip(later_rows, first_rows, strict=True)], dtype=np.bool_)
     return Repeats(
-        repeat_rows=_by_file(order[is_later & is_same], starts, ordered),
-        conflict_rows=_by_file(order[is_later & ~is_same], starts, ordered),
+        repeat_rows=_by_file(later_rows[is_same], starts, ordered),
+        conflict_rows=_by_file(later_rows[~is_same], starts, ordered),
     )
+
+
+def _contents(
+    cache: ReadsCache, sha256s: Sequence[str], starts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> dict[int, str]:
+    """Return the content hashes of some hands, by global row."""
+    found: dict[int, str] = {}
+    for sha256, local in _by_file(rows, starts, sha256s).items():
+        texts = cache.hand_texts(sha256, "content_hash").take(pa.array(local)).to_pylist()
+        start = int(starts[sha256s.index(sha256)])
+        found.update(zip((local + start).tolist(), texts, strict=True))
+    return found
 
 
 def _by_file(

@@ -14,9 +14,10 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from range_reader_core.encoder import EncodingCounts
+from range_reader_core.partition import SPLITS
 from range_reader_pipeline.catalogue import Catalogue
 from range_reader_pipeline.ingest import FileOutcome, FileTask, ingest_files, open_cache
-from range_reader_pipeline.paths import SPLITS, HomePaths
+from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.publication import (
     Manifest,
     building,

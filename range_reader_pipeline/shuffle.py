@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from range_reader_core.partition import read_keys, split_of
+from range_reader_core.partition import SPLITS, read_keys, splits_of
 from range_reader_core.tokens import FLOP, RIVER, TURN
-from range_reader_pipeline.paths import SPLITS
 from range_reader_pipeline.reads_cache import Chunk, ReadsCache
 from range_reader_pipeline.repeats import Repeats
 from range_reader_pipeline.shards import SHARD_SCHEMA, shard_name
@@ -34,7 +33,7 @@ STREET_NAMES: Final = ("preflop", "flop", "turn", "river")
 _SHARD_OPTIONS: Final[dict[str, Any]] = {
     # Fixed, because the bytes of a shard are part of what is promised.
     "compression": "zstd",
-    "compression_level": 3,
+    "compression_level": 1,
     "use_dictionary": ["actions.list.element", "hand_id", "source", "label_source"],
     "write_statistics": False,
     "version": "2.6",
@@ -232,9 +231,8 @@ def _rows(task: _RunTask) -> Iterator[tuple[pa.Table, dict[str, int]]]:
 def _keyed(chunk: Chunk, is_kept: npt.NDArray[np.bool_] | None, seed: int) -> tuple[pa.Table, dict[str, int]]:
     reads = chunk.reads
     hand_of_read = np.repeat(np.arange(len(chunk.num_reads)), chunk.num_reads)
-    ids = chunk.hand_ids.to_pylist()
-    split_of_hand = np.array([SPLITS.index(split_of(hand_id)) for hand_id in ids], dtype=np.uint8)
-    key = read_keys(seed, ids, hand_of_read, reads["villain_seat"].to_numpy(), reads["perspective_seat"].to_numpy())
+    split_of_hand = splits_of(chunk.id_hashes)
+    key = read_keys(seed, chunk.id_hashes, hand_of_read, reads["villain_seat"].to_numpy(), reads["perspective_seat"].to_numpy())
     columns = {name: reads[name] for name in reads.schema.names}
     columns["hand_id"] = chunk.hand_ids.take(pa.array(hand_of_read))
     columns["source"] = chunk.sources.take(pa.array(hand_of_read))
@@ -254,7 +252,8 @@ def _write_run(path: Path, parts: Sequence[pa.Table], num_hands: dict[str, int])
     """Write a file of one batch per split, each sorted by key."""
     table = pa.concat_tables(parts).combine_chunks()
     split, key = table["split"].to_numpy(), table["key"].to_numpy()
-    order = np.lexsort((key, split))
+    by_key = np.argsort(key)
+    order = by_key[np.argsort(split[by_key], kind="stable")]  # a radix sort of bytes, three times as fast as a lexsort
     table = table.drop_columns("split").take(pa.array(order)).combine_chunks().cast(RUN_SCHEMA)
     ends = np.searchsorted(split[order], np.arange(len(SPLITS) + 1))
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RUN_SCHEMA) as writer:
@@ -314,10 +313,9 @@ def _size_and_street(table: pa.Table) -> dict[str, int]:
         return {}
     actions = table["actions"].combine_chunks()
     tokens = actions.flatten().to_numpy()
-    marks = np.zeros(len(tokens) + 1, dtype=np.int64)
-    np.cumsum((tokens == FLOP) | (tokens == TURN) | (tokens == RIVER), out=marks[1:])
+    marks = np.flatnonzero((tokens == FLOP) | (tokens == TURN) | (tokens == RIVER))
     offsets = actions.offsets.to_numpy() - actions.offsets[0].as_py()
-    street = marks[offsets[1:]] - marks[offsets[:-1]]
+    street = np.diff(np.searchsorted(marks, offsets))
     size = table["num_players"].to_numpy().astype(np.int64)
     counts = np.bincount(size * len(STREET_NAMES) + street)
     return {

@@ -6,12 +6,13 @@ from typing import Any
 import dagster as dg
 
 from range_reader_core.encoder import ENCODER_VERSION
+from range_reader_core.partition import SPLITS
 from range_reader_pipeline import metadata
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.catalogue import Catalogue, read_catalogue
 from range_reader_pipeline.data_config import EncodedShardsConfig, shuffle_config
 from range_reader_pipeline.failures import clear_failures
-from range_reader_pipeline.paths import SPLITS, HomePaths
+from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.plots import stacked_bars
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import DATA, GROUP, STAGE_TAG

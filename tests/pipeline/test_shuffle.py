@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from range_reader_core.partition import read_keys, split_of
+from range_reader_core.partition import SPLITS, hand_hashes, read_keys, split_of
 from range_reader_core.reads import Reads
 from range_reader_pipeline import shuffle as shuffling
-from range_reader_pipeline.paths import SPLITS
 from range_reader_pipeline.reads_cache import CorruptCacheError, ReadsCache
 from range_reader_pipeline.repeats import find_repeats
 from range_reader_pipeline.shards import load_split
@@ -30,7 +29,7 @@ def run_shuffle(
 
 
 def keys_of(reads: Reads, seed: int) -> np.ndarray:
-    return read_keys(seed, reads.hand_ids, reads.hand_index, reads.villain_seat, reads.perspective_seat)
+    return read_keys(seed, hand_hashes(reads.hand_ids), reads.hand_index, reads.villain_seat, reads.perspective_seat)
 
 
 def labels_of(reads: Reads) -> list[tuple[str, int, int]]:
