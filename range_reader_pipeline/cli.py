@@ -247,3 +247,7 @@ def _print_reports(paths: "HomePaths", console: Any) -> None:
         ("results", paths.results),
     ):
         console.print(f"  {what:<11} {where}", markup=False, highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -57,6 +57,6 @@ def run_job(paths: HomePaths, instance: dg.DagsterInstance, job: str, *, raise_o
 
 def trained_home(folder: Path) -> Chain:
     """Return a new home of ``NUM_HANDS`` random hands in two files after one run of everything."""
-    hands = random_hands(1, NUM_HANDS)
+    hands = random_hands(1, NUM_HANDS, num_players=4)
     paths = home_with(folder, {"a.ohh": hands[: NUM_HANDS // 2], "b.ohh": hands[NUM_HANDS // 2 :]})
     return run_job(paths, dg.DagsterInstance.ephemeral(), "everything")
