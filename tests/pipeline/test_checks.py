@@ -24,7 +24,7 @@ ALL = BLOCKING | {"shards_are_uniform", "few_hands_rejected", "every_file_readab
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> HomePaths:
     """Return a home with published shards, several of train."""
-    home = home_with(tmp_path_factory.mktemp("made"), {f"{seed}.ohh": random_hands(seed, 100) for seed in range(3)})
+    home = home_with(tmp_path_factory.mktemp("made"), {f"{seed}.ohh": random_hands(seed, 100) for seed in range(10, 13)})
     (home.ohh / "bad.ohh").write_text('{"no": 1}\n' * 2)
     assert materialize(home, [ohh_files, encoded_shards]).success
     return home
