@@ -144,11 +144,11 @@ class HandSession:
             msg = f"hand {self.hand.hand_id}: nothing happened after the hole cards, so there is nothing to read"
             raise ValueError(msg)
         live = [seat for seat in live_seats(self.hand) if seat != self.perspective]
+        if not live:
+            return {}
         if live != self._villains:
             self._growing.keep([place for place, villain in enumerate(self._villains) if villain in live])
             self._villains = live
-        if not live:
-            return {}
         is_live = torch.from_numpy(~cards.COMBO_HAS_CARD[:, cards_in_sight(self.hand, self.perspective)].any(axis=1))
         probabilities = normalised(self._growing.probabilities(is_live.to(self._growing.device)))  # (V, C)
         return dict(zip(live, probabilities, strict=True))

@@ -1,0 +1,23 @@
+"""A small reader with every weight random, for tests of what stands around the model."""
+
+import torch
+
+from range_reader_core.checkpoint import CheckpointSidecar
+from range_reader_core.inference import RangeReader
+from range_reader_core.model import ModelConfig, RangeReaderModel
+
+
+def random_model(*, head: str = "composed", rope: bool = False, seed: int = 1) -> RangeReaderModel:
+    """Return a small model in evaluation mode in which nothing is zero by initialisation."""
+    model = RangeReaderModel(ModelConfig(num_layers=2, width=24, num_heads=3, dropout=0.0, head=head, rope=rope)).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
+    return model
+
+
+def random_reader(model: RangeReaderModel | None = None) -> RangeReader:
+    """Return a reader of a model, of ``random_model()`` unless given."""
+    chosen = random_model() if model is None else model
+    return RangeReader(chosen, CheckpointSidecar(model=chosen.config), torch.device("cpu"))
