@@ -51,6 +51,31 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisedBatch:
+    """Every supervised position of a batch of reads."""
+
+    batch: Batch
+    rows: torch.Tensor  # (N,) int64 ascending, the row of the batch that each position belongs to
+    positions: torch.Tensor  # (N,) int64
+    is_live: torch.Tensor  # (N, C) bool
+    targets: torch.Tensor  # (N,) int64, the true combo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredPositions:
+    """What one reader said at the supervised positions of a batch, for those who need more than sums per read."""
+
+    reader: int  # its place among the readers
+    part: SupervisedBatch
+    logp: torch.Tensor  # (N, C) float32
+    columns: torch.Tensor  # (N, 7) float64, its scores in the order of METRICS
+
+
+Observer = Callable[[ScoredPositions], None]
+"""Called with each reader's answers batch by batch; must not keep them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadScores:
     """One reader's scores on ``N`` reads, in the order of the reads given to ``evaluate``."""
 
@@ -77,6 +102,7 @@ def evaluate(
     device: torch.device | str = "cpu",
     batch_reads: int | None = None,
     on_progress: ProgressCallback | None = None,
+    observers: Sequence[Observer] = (),
 ) -> tuple[ReadScores, ...]:
     """Return each reader's scores over all supervised positions.
 
@@ -86,6 +112,7 @@ def evaluate(
         device: where the readers' weights lie.
         batch_reads: reads scored at once; None chooses by device.
         on_progress: told of every batch.
+        observers: shown every reader's answers on the way.
 
     Raises:
         NothingToScoreError: no read has a supervised position.
@@ -95,14 +122,15 @@ def evaluate(
     sums = np.zeros((len(readers), num_reads, len(METRICS)))
     num_positions = np.zeros(num_reads, dtype=np.int64)
     stratum = np.zeros(num_reads, dtype=np.int64)
-    for batch in _batches(reads, np.arange(num_reads), device, batch_reads, on_progress):
-        indices = batch.read_index.cpu().numpy()
-        stratum[indices] = outcome(batch.tokens).cpu().numpy()
-        rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)  # (N,) each
-        num_positions[indices] = rows.bincount(minlength=len(indices)).cpu().numpy()
-        for index, columns in enumerate(_score(readers, batch, rows, positions)):
-            per_row = columns.new_zeros((len(indices), len(METRICS))).index_add_(0, rows, columns)
+    for part in supervised_batches(reads, device=device, batch_reads=batch_reads, on_progress=on_progress):
+        indices = part.batch.read_index.cpu().numpy()
+        stratum[indices] = outcome(part.batch.tokens).cpu().numpy()
+        num_positions[indices] = part.rows.bincount(minlength=len(indices)).cpu().numpy()
+        for index, (logp, columns) in enumerate(_answers(readers, part)):
+            per_row = columns.new_zeros((len(indices), len(METRICS))).index_add_(0, part.rows, columns)
             sums[index, indices] = per_row.cpu().numpy()
+            for observe in observers:
+                observe(ScoredPositions(reader=index, part=part, logp=logp, columns=columns))
     if not num_positions.any():
         msg = (
             f"none of {num_reads} reads has a supervised position; give a split that holds hands with actions after the hole cards"
@@ -150,11 +178,24 @@ def evaluate_points(
         places = np.searchsorted(chosen, batch.read_index.cpu().numpy())
         at = point_positions(batch.tokens)  # (B, 4)
         rows = torch.arange(len(at), device=at.device).repeat_interleave(len(POINTS))  # (N,) = (B * 4,)
-        for index, columns in enumerate(_score(readers, batch, rows, at.flatten())):
+        for index, (_, columns) in enumerate(_answers(readers, _at(batch, rows, at.flatten()))):
             metrics[index, places] = columns.view(len(at), len(POINTS), len(METRICS)).cpu().numpy()
     _check_finite(readers, metrics[:, :, :, LOSS].sum(axis=2), reads, chosen)
     hand_index = reads.hand_index[chosen]
     return tuple(PointScores(reader=reader.name, metrics=metrics[i], hand_index=hand_index) for i, reader in enumerate(readers))
+
+
+def supervised_batches(
+    reads: Reads,
+    *,
+    device: torch.device | str = "cpu",
+    batch_reads: int | None = None,
+    on_progress: ProgressCallback | None = None,
+) -> Iterator[SupervisedBatch]:
+    """Yield every supervised position of the reads, batch by batch, as ``evaluate`` scores them; arguments as there."""
+    for batch in _batches(reads, np.arange(reads.num_reads), device, batch_reads, on_progress):
+        rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)  # (N,) each
+        yield _at(batch, rows, positions)
 
 
 def _batches(
@@ -176,14 +217,17 @@ def _batches(
             on_progress(min(start + step, len(order)), len(order))
 
 
-def _score(readers: Sequence[Reader], batch: Batch, rows: torch.Tensor, positions: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield each reader's scores at the positions, float64 (N, 7)."""
+def _at(batch: Batch, rows: torch.Tensor, positions: torch.Tensor) -> SupervisedBatch:
     is_live = is_live_combo_at(batch.tokens, rows, positions)  # (N, C)
-    targets = batch.targets[rows]  # (N,)
+    return SupervisedBatch(batch=batch, rows=rows, positions=positions, is_live=is_live, targets=batch.targets[rows])
+
+
+def _answers(readers: Sequence[Reader], part: SupervisedBatch) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield each reader's log-probabilities at the positions, (N, C), and their scores, float64 (N, 7)."""
     for reader in readers:
         with torch.no_grad():
-            logp = reader.position_logp(batch, rows, positions, is_live)  # (N, C)
-            yield score_positions(logp, targets, is_live).columns()
+            logp = reader.position_logp(part.batch, part.rows, part.positions, part.is_live)
+            yield logp, score_positions(logp, part.targets, part.is_live).columns()
 
 
 def _is_showdown(tokens: torch.Tensor) -> torch.Tensor:
