@@ -30,6 +30,7 @@ NUM_PHI: Final = 8
 NO_SEAT_ROW: Final = MAX_SEATS  # the row for "nobody" in the tables of seats
 NUM_ACTION_ROWS: Final = NUM_BASE_ACTIONS + COMBO_OFFSET - NUM_SEAT_TOKENS
 NUM_SEAT_ROWS: Final = MAX_SEATS + 1
+_ALL: Final = slice(None)
 
 
 class PositionFacts(NamedTuple):
@@ -98,11 +99,11 @@ class RangeReaderEmbedding(nn.Module):
         relpos = torch.where(seat == NO_SEAT_ROW, NO_SEAT_ROW, (seat - button) % num_players.clamp(min=1))  # (B, T)
         return PositionFacts(seat, relpos, num_players.expand_as(tokens), num_live)
 
-    def combo_vectors(self) -> torch.Tensor:
-        """Return the vectors of all hole combos, (1326, D): both cards, both ranks and the shape."""
+    def combo_vectors(self, combos: torch.Tensor | slice = _ALL) -> torch.Tensor:
+        """Return the vectors of hole combos, (1326, D) or those of (...) combos: both cards, both ranks and the shape."""
         card = self.card + self.card_rank.repeat_interleave(len(cards.SUITS), dim=0)  # (52, D)
-        pair = functional.embedding(self.combo_cards, card).sum(dim=1)  # (1326, 2, D) -> (1326, D)
-        return pair + functional.embedding(self.combo_shape, self.combo_type)
+        pair = functional.embedding(self.combo_cards[combos], card).sum(dim=-2)  # (..., 2, D) -> (..., D)
+        return pair + functional.embedding(self.combo_shape[combos], self.combo_type)
 
     def forward(self, tokens: torch.Tensor, values: torch.Tensor, first: int = 0) -> torch.Tensor:
         """Return vectors (B, T, D) for tokens (B, T) int64 and chip amounts (B, T) float32 in big blinds.
@@ -110,13 +111,19 @@ class RangeReaderEmbedding(nn.Module):
         With ``first`` > 0 the vectors (B, T - first, D) of the positions from there on, which must come after the hole slots.
         """
         facts = self.position_facts(tokens)
-        table: torch.Tensor = self.action  # (75, D): no hole combo comes after the slots
         if first:
             facts = PositionFacts(*(fact[:, first:] for fact in facts))
             tokens, values = tokens[:, first:], values[:, first:]
+            x = functional.embedding(self.row_of_token[tokens], self.action)  # (B, T, D): no hole combo comes after the slots
+        elif tokens.numel() < cards.NUM_COMBOS and not torch.is_grad_enabled():
+            # Reading one hand, the table of all combos would take a tenth of the time.
+            is_combo = (tokens >= COMBO_OFFSET).unsqueeze(-1)  # (B, T, 1)
+            combo = self.combo_vectors((tokens - COMBO_OFFSET).clamp(min=0))
+            row = self.row_of_token[tokens].clamp(max=NUM_ACTION_ROWS - 1)
+            x = torch.where(is_combo, combo, functional.embedding(row, self.action))  # (B, T, D)
         else:
-            table = torch.cat([table, self.combo_vectors()])  # (75 + 1326, D)
-        x = functional.embedding(self.row_of_token[tokens], table)  # (B, T, D)
+            table = torch.cat([self.action, self.combo_vectors()])  # (75 + 1326, D)
+            x = functional.embedding(self.row_of_token[tokens], table)  # (B, T, D)
         x = x + functional.embedding(facts.seat, self.seat) + functional.embedding(facts.relpos, self.relpos)
         x = x + functional.embedding(facts.num_players, self.num_players) + functional.embedding(facts.num_live, self.num_live)
         chips = self.chips_of_token[tokens].unsqueeze(-1) * phi(values).unsqueeze(-2)  # (B, T, 13, F)

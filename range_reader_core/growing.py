@@ -56,7 +56,7 @@ class GrowingStreams:
         self._caches = self._new_caches(num_villains * len(self._relabelings))
         self._hidden = torch.empty(0, device=self.device)  # (R, D), at the last position
         with torch.no_grad():
-            self._combo_table = model.head.combo_table()
+            self._combo_table = model.combo_table()
 
     @property
     def num_rows(self) -> int:
@@ -92,7 +92,7 @@ class GrowingStreams:
         """Return the belief about each villain at the last position, float32 (V, C), zero where ``is_live`` (C,) is not."""
         with torch.inference_mode():
             self._catch_up()
-            logits = Readout(self.model.head.query(self._hidden.float()), *self._combo_table).logits()  # (R, C)
+            logits = Readout(self.model.query(self._hidden), *self._combo_table).logits()  # (R, C)
             back = _perm_combo_on(self.device)[self._relabelings]  # (G, C)
             named_back = logits.view(len(self._streams), len(back), -1).gather(2, back.expand(len(self._streams), -1, -1))
             mean = named_back.masked_fill_(~is_live, -torch.inf).softmax(dim=2).mean(dim=1)  # (V, G, C) -> (V, C)

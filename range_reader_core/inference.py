@@ -114,10 +114,12 @@ class RangeReader:
     """
 
     def __init__(self, model: RangeReaderModel, sidecar: CheckpointSidecar, device: torch.device) -> None:
-        """Read with a model in evaluation mode that lies on ``device``; ``load`` is the usual way here."""
+        """Read with a model in evaluation mode that lies on ``device`` and does not change; ``load`` is the usual way here."""
         self.model = model
         self.sidecar = sidecar
         self.device = device
+        with torch.no_grad():
+            self._combo_table = model.combo_table()
         self._encoder = HandEncoder(max_positions=model.config.max_positions)
 
     @classmethod
@@ -245,7 +247,8 @@ class RangeReader:
     ) -> npt.NDArray[np.float64]:
         is_live = is_live_combo_at(batch.stream, rows, positions)  # (N, C)
         asked = (tensor.to(self.device) for tensor in (batch.stream, batch.values, rows, positions, is_live))
-        return normalised(suit_averaged_logp(self.model, *asked, num_relabelings=num_relabelings).exp())
+        logp = suit_averaged_logp(self.model, *asked, num_relabelings=num_relabelings, combo_table=self._combo_table)
+        return normalised(logp.exp())
 
 
 def choose_device(device: str) -> torch.device:

@@ -171,6 +171,14 @@ class RangeReaderModel(nn.Module):
         """Return logits (N, C) float32 of hidden vectors (N, D)."""
         return self.readout(hidden).logits()
 
+    def combo_table(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what logits need beside ``query``: combo vectors (C, E) and biases (C,), float32."""
+        return self.head.combo_table()
+
+    def query(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the queries (N, E) float32 of hidden vectors (N, D)."""
+        return self.head.query(hidden.float())
+
     def readout(self, hidden: torch.Tensor) -> Readout:
         """Return queries, combo vectors and biases of hidden vectors (N, D), in float32 outside any autocast."""
         with torch.autocast(hidden.device.type, enabled=False):

@@ -101,3 +101,16 @@ def test_the_visible_combo_carries_the_seat_of_its_slot() -> None:
         module.seat[1] += 1.0
         module.relpos[1] += 1.0
     assert torch.allclose(module(stream, values)[0, slot], before + 2.0, atol=1e-5)
+
+
+def test_reading_takes_shortcuts_to_the_same_vectors() -> None:
+    """Without gradients few combos are composed one by one, and a growing stream is embedded from where it grew."""
+    embed = embedding(24)
+    read = HandEncoder().encode(three_way_showdown(), 0, 2)
+    stream, values = torch.from_numpy(read.tokens.astype("int64"))[None], torch.from_numpy(read.values)[None]
+    with torch.enable_grad():
+        expected = embed(stream, values).detach()
+    with torch.no_grad():
+        torch.testing.assert_close(embed(stream, values), expected, rtol=0, atol=1e-6)
+        for first in (9, 17, stream.shape[1] - 1):  # the slots end at 9
+            torch.testing.assert_close(embed(stream, values, first), expected[:, first:], rtol=0, atol=1e-6)

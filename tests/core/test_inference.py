@@ -17,7 +17,7 @@ from range_reader_core.evaluation import evaluate
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.inference import ModelReader, RangeReader, choose_device, top_combos
 from range_reader_core.masks import is_live_combo, is_live_combo_at, is_supervised
-from range_reader_core.model import FlatHead, ModelConfig, RangeReaderModel, Readout
+from range_reader_core.model import FlatHead, ModelConfig, RangeReaderModel
 from range_reader_core.suit_averaging import suit_averaged_logp
 from range_reader_core.tokens import COMBO_OFFSET, COMMUNITY_OFFSET, MARK_OFFSET, NUM_BASE_ACTIONS, PERM_COMBO
 from tests.core import hands
@@ -78,10 +78,14 @@ class SuitCountModel(torch.nn.Module):
         counted = seen.cumsum(dim=1)
         return counted.gather(1, positions[:, :, None].expand(-1, -1, cards.NUM_CARDS))
 
-    def readout(self, hidden: torch.Tensor) -> Readout:
-        """Return the product with the suits of each combo."""
+    def query(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the counts as they are."""
+        return hidden
+
+    def combo_table(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the suits of each combo, over all ranks."""
         suits = torch.eye(4)[torch.from_numpy(cards.COMBO_CARDS) % 4].sum(dim=1)  # (C, 4)
-        return Readout(hidden, suits.repeat(1, 13), torch.zeros(cards.NUM_COMBOS))
+        return suits.repeat(1, 13), torch.zeros(cards.NUM_COMBOS)
 
 
 @pytest.mark.parametrize("head", ["flat", "composed"])
