@@ -94,8 +94,9 @@ def stratified_bars(labels: Sequence[str], ours: Series, floors: Sequence[Series
     width = 0.8 / len(all_series)
     for index, (series, color) in enumerate(zip(all_series, (OURS, *FLOORS), strict=False)):
         left = [row + (index - (len(all_series) - 1) / 2) * width for row in range(len(labels))]
-        below = [value - low for value, low in zip(series.values, series.lows, strict=True)]
-        above = [high - value for value, high in zip(series.values, series.highs, strict=True)]
+        # Of very few hands a bootstrap interval may miss the mean it belongs to.
+        below = [max(value - low, 0.0) for value, low in zip(series.values, series.lows, strict=True)]
+        above = [max(high - value, 0.0) for value, high in zip(series.values, series.highs, strict=True)]
         axes.bar(left, series.values, width, yerr=(below, above), color=color, label=series.label, error_kw={"linewidth": 1})
     axes.set_xticks(range(len(labels)), labels, fontsize=8)
     axes.set_ylim(top=1.25 * max(high for series in all_series for high in series.highs))  # room for the legend

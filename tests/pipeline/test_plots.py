@@ -55,6 +55,12 @@ def test_the_same_numbers_give_the_same_bytes() -> None:
     assert PICTURES["strata"]() == PICTURES["strata"]()
 
 
+def test_an_interval_that_misses_its_mean_is_drawn() -> None:
+    """Prevents a report on a dozen hands from failing: their bootstrap interval may lie to one side of the mean."""
+    odd = Series(label="m", values=[0.02], lows=[0.03], highs=[0.04])
+    assert plots.stratified_bars(["showdown"], odd, [])
+
+
 def test_a_training_without_validation_is_an_error() -> None:
     """Prevents an empty picture that looks like a result."""
     with pytest.raises(ValueError, match="no validation"):
