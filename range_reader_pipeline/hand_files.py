@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from range_reader_core.hand import CanonicalHand
-from range_reader_core.ohh import parse_ohh
 from range_reader_core.ohh_rejects import Reject
+from range_reader_pipeline.notations import parse_hands
 from range_reader_pipeline.streams import HashingReader, PlainStream
 
 
@@ -28,7 +28,7 @@ def parse_file(path: Path) -> Iterator[CanonicalHand | Reject]:
     """
     stream = PlainStream(HashingReader(path), path.name)
     try:
-        yield from parse_ohh(stream, path.name)
+        yield from parse_hands(stream, path.name)
         if stream.problem is not None:
             raise ValueError(stream.problem)
     finally:

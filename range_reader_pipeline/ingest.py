@@ -16,9 +16,9 @@ import numpy as np
 
 from range_reader_core.encoder import ENCODER_VERSION, EncodingCounts, HandEncoder
 from range_reader_core.hand import CanonicalHand
-from range_reader_core.ohh import parse_ohh
 from range_reader_core.ohh_rejects import Reject
 from range_reader_core.partition import hand_hashes
+from range_reader_pipeline.notations import parse_hands
 from range_reader_pipeline.reads_cache import EntryWriter, FileCounts, ReadsCache
 from range_reader_pipeline.streams import HashingReader, PlainStream
 from range_reader_pipeline.workers import Workers
@@ -142,7 +142,7 @@ def _encode(stream: PlainStream, name: str, entry: EntryWriter) -> FileCounts:
     is_failed = False
     hands: list[CanonicalHand] = []
     rejects: list[dict[str, Any]] = []
-    for parsed in parse_ohh(stream, name):
+    for parsed in parse_hands(stream, name):
         if isinstance(parsed, CanonicalHand):
             hands.append(parsed)
             if len(hands) == CHUNK_HANDS:

@@ -2,7 +2,9 @@
 
 from typing import Final
 
-CONTENT_SUFFIXES: Final = (".ohh", ".jsonl", ".ndjson", ".json")
+OHH_SUFFIXES: Final = (".ohh", ".jsonl", ".ndjson", ".json")
+PHH_SUFFIXES: Final = (".phh", ".phhs")
+CONTENT_SUFFIXES: Final = OHH_SUFFIXES + PHH_SUFFIXES
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
 
 

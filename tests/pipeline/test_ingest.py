@@ -57,6 +57,18 @@ def test_refused_records_are_rows_with_line_and_reason(tmp_path: Path) -> None:
     assert all(row["message"] and len(row["excerpt"]) <= 200 for row in rows)
 
 
+@pytest.mark.parametrize("name", ["a.phh", "a.phh.gz", "a.phhs"])
+def test_poker_hand_history_goes_to_its_own_parser(tmp_path: Path, name: str) -> None:
+    """TOML handed to the JSON parser is a file without a single hand."""
+    text = (Path(__file__).parent / "phh_cases" / "straddle.phh").read_text()
+    data = (text if name != "a.phhs" else f"[1]\n{text}").encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    counts = ingest_file(task_of(path, open_cache(tmp_path / "cache"))).counts
+    assert counts is not None
+    assert (counts.encoding.num_hands, counts.num_rejected, counts.is_failed) == (1, 0, False)
+
+
 def test_a_repeated_id_in_a_file_has_no_reads_of_its_own(tmp_path: Path) -> None:
     """The encoder joins hands of one id, so a conflict would be read as part of the hand that it conflicts with."""
     first, other = random_hands(1, 2)

@@ -1,0 +1,19 @@
+"""Which parser reads a file: its name says, by the suffix below any compression. One place, so that every command agrees."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from range_reader_core.hand import CanonicalHand
+from range_reader_core.ohh import parse_ohh
+from range_reader_core.ohh_rejects import Reject
+from range_reader_pipeline.phh import parse_phh
+from range_reader_pipeline.suffixes import PHH_SUFFIXES, content_suffix
+
+
+def parse_hands(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reject]:
+    """Yield every hand of a decompressed stream, and a ``Reject`` for every record that is none.
+
+    Poker Hand History (``PHH_SUFFIXES``) goes through PokerKit's notation; everything else is read as Open Hand History.
+    """
+    parse = parse_phh if content_suffix(file_name) in PHH_SUFFIXES else parse_ohh
+    return parse(stream, file_name)
