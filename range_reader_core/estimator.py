@@ -20,7 +20,7 @@ from range_reader_core.hand import CanonicalHand
 from range_reader_core.inference import RangeReader, ReadRequest
 from range_reader_core.session import HandSession, cards_in_sight, live_seats
 
-LEAST_ACCEPTANCE: Final = 0.01  # share of proposals without a conflict below which worlds are resampled instead
+LEAST_ACCEPTANCE: Final = 0.005  # share of proposals without a conflict below which worlds are resampled instead
 _PILOT: Final = 4096  # proposals before the share is judged
 _MOST_PROPOSALS: Final = 65_536  # at a time
 _MOST_WEIGHTED: Final = 1024  # worlds dealt seat after seat at a time: 11 MB a table
@@ -58,7 +58,7 @@ class Worlds:
 
     seats: tuple[int, ...]  # who is dealt cards
     combos: npt.NDArray[np.int64]  # (W, K), no card twice in a row
-    is_exact: bool  # independent draws; False: resampled from weighted deals, off by about one part in thousands
+    is_exact: bool  # independent draws; False: resampled from weighted deals, so approximate and with repeats
 
 
 def estimate(
@@ -167,17 +167,17 @@ def _weighted_deals(
     """Return deals (num, K) made seat after seat and their weights (num,), 0 where a seat had nothing left."""
     used = np.zeros(num, dtype=np.uint64)
     weight = np.ones(num)
-    columns = []
-    for belief in beliefs:
-        left = belief * ((used[:, None] & _CARDS_OF_COMBO) == 0)  # (num, C)
+    combos = np.empty((num, len(beliefs)), dtype=np.int64)
+    for place in generator.permutation(len(beliefs)).tolist():  # the seat dealt first decides most, so each has its turn
+        left = beliefs[place] * ((used[:, None] & _CARDS_OF_COMBO) == 0)  # (num, C)
         cumulative = left.cumsum(axis=1)
         weight *= cumulative[:, -1]
         drawn = (cumulative <= (generator.random(num) * cumulative[:, -1])[:, None]).sum(axis=1)
         drawn = np.minimum(drawn, cards.NUM_COMBOS - 1)  # only where nothing was left, or by rounding
         weight *= left[np.arange(num), drawn] > 0
         used |= _CARDS_OF_COMBO[drawn]
-        columns.append(drawn)
-    return np.stack(columns, axis=1), weight
+        combos[:, place] = drawn
+    return combos, weight
 
 
 _CARDS_OF_COMBO: Final = (np.uint64(1) << cards.COMBO_CARDS.astype(np.uint64)).sum(axis=1)  # (1326,) a bit a card

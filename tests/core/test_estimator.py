@@ -44,7 +44,7 @@ SMALL_CASES = [
     _ranges(_range(**ACES, KsKh=5), _range(**ACES, KsQs=2), None, _range(**ACES, QsQh=1, Th9h=1)),
     _ranges(_range(AhKh=1)),
 ]
-CONCENTRATED = _ranges(*(_range(**ACES, **{name: 0.02}) for name in ("KsKh", "KsKd", "QsQh", "Th9h")))
+CONCENTRATED = _ranges(*(_range(**ACES, **{name: 0.3, "8h7h": 0.1}) for name in ("KsKh", "KdKc", "QsQh", "Th9h")))
 
 
 @pytest.mark.parametrize("ranges", SMALL_CASES)
