@@ -20,6 +20,7 @@ from range_reader_core.ohh_settle import settle
 
 MAX_WAITING: Final = 256  # hands read ahead before a source's reading of amounts is settled
 MAX_WAITING_BYTES: Final = 8 * 1024 * 1024
+MAX_SOURCES: Final = 1000  # readings remembered; a file that names more sources is asked again
 
 _Read = tuple[Record, Draft | Reject]
 
@@ -93,6 +94,9 @@ class _Queue:
             yield read if isinstance(read, Reject) else _settle(record, read, self.modes[read.source], self.file_name)
         self.waiting.clear()
         self.num_bytes = 0
+        if len(self.votes) > MAX_SOURCES:
+            self.votes.clear()
+            self.modes.clear()
 
 
 def _read_exactly(record: Record) -> Draft | None:

@@ -32,7 +32,7 @@ def decode_lenient(data: bytes) -> tuple[OhhHand, set[str]]:
     rounds = _objects(fields, "rounds")
     pots = _objects(fields, "pots", is_required=False)
     # Ids are opaque; a writer that quotes some of them means the same player.
-    read_id = str if any(isinstance(player.get("id"), str) for player in players) else _whole
+    read_id = _text if any(isinstance(player.get("id"), str) for player in players) else _whole
     read_rounds = [_round(played_round, index, read_id, tags) for index, played_round in enumerate(rounds)]
     if read_rounds:
         # Some exporters write hole cards beside the player.
@@ -220,9 +220,9 @@ def _objects(fields: Json, name: str, *, is_required: bool = True) -> list[Json]
     return value
 
 
-def _text(value: Any, _what: str = "") -> str:
+def _text(value: Any, what: str = "a text") -> str:
     if isinstance(value, bool | float | list | dict):
-        raise RejectError(RejectReason.TYPE, f"expected a text, got {str(value)[:40]!r}")
+        raise RejectError(RejectReason.TYPE, f"expected {what}, got {str(value)[:40]!r}")
     return "" if value is None else str(value)
 
 

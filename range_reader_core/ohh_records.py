@@ -6,6 +6,7 @@ next good one. An object on a line of its own is passed on at a glance; should i
 closer. Only braces and strings matter here; whether an object is a hand is not known.
 """
 
+import io
 import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
@@ -14,6 +15,7 @@ from range_reader_core.ohh_rejects import MAX_EXCERPT, RejectReason
 
 MAX_RECORD_BYTES: Final = 4 * 1024 * 1024  # a hand takes 2-20 KB
 CHUNK_BYTES: Final = 1024 * 1024
+HEAD_BYTES: Final = 4096
 
 
 class Record(NamedTuple):
@@ -26,23 +28,23 @@ class Record(NamedTuple):
 
 def iter_records(stream: BinaryIO) -> Iterator[Record]:
     """Yield the objects of a file in order. A file that is no UTF-8 text yields one file-level refusal and nothing else."""
-    read_line = stream.readline
-    line = read_line(CHUNK_BYTES)
-    if _is_no_text(line):
-        yield Record(0, line[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
+    head = stream.read(HEAD_BYTES)
+    if _is_no_text(head):
+        yield Record(0, head[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
         return
-    line = line.removeprefix(b"\xef\xbb\xbf")
+    head = head.removeprefix(b"\xef\xbb\xbf") + stream.readline(CHUNK_BYTES)
     scanner = _Scanner()
     is_idle = True
     number = 1
-    while line:
-        if is_idle and line.startswith(b'{"') and line.endswith((b"}}\n", b"}}\r\n", b"}}")):
-            yield _new(Record, (number, line, None))
-        elif not is_idle or line != b"\n":
-            yield from scanner.feed(line, number)
-            is_idle = scanner.is_idle
-        number += line.endswith(b"\n")
-        line = read_line(CHUNK_BYTES)
+    for part in (io.BytesIO(head), stream):
+        read_line = part.readline
+        while line := read_line(CHUNK_BYTES):
+            if is_idle and line.startswith(b'{"') and line.endswith((b"}}\n", b"}}\r\n", b"}}")):
+                yield _new(Record, (number, line, None))
+            elif not is_idle or line != b"\n":
+                yield from scanner.feed(line, number)
+                is_idle = scanner.is_idle
+            number += line.endswith(b"\n")
     yield from scanner.finish()
 
 
@@ -194,12 +196,12 @@ def _is_new_object(text: bytearray, start: int) -> bool:
 _NEWLINE: Final = ord("\n")
 
 
-def _is_no_text(line: bytes) -> bool:
-    """Whether the first line of a file shows UTF-16, UTF-32 or binary data; NULs around JSON are a crash's padding."""
-    if line.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+def _is_no_text(head: bytes) -> bool:
+    """Whether the beginning of a file shows UTF-16, UTF-32 or binary data; NULs around JSON are a crash's padding."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         return True
-    sample = line[:4096].strip(b"\x00")
-    if b'{"' in sample:
+    sample = head.strip(b"\x00")
+    if b'{"' in sample or b"{\n" in sample or b"{\r\n" in sample:
         return False
     num_control = len(sample) - len(sample.translate(None, _CONTROL))
     return num_control > len(sample) // 100

@@ -233,12 +233,13 @@ def play(
                 found = _CHECK
         elif chips > price + slack_chips:
             found = _RAISE
-            if kind is _CALL or total <= big_blind:
+            if kind is _CALL or (not street_index and total <= big_blind):
                 # A big blind posted short still costs the full blind on sites; simulators ask only what was posted.
                 if street_index or total > big_blind + slack_chips:
                     msg = f"seat {seat} calls {chips} chips with {price} to call"
                     raise ReplayError(Fault.ILLEGAL_ACTION, msg)
                 found = _CALL
+                to_act |= _behind(street, total - slack_chips) & ~bit
         elif chips <= slack_chips and price <= slack_chips:
             found = _CHECK
         else:
@@ -298,6 +299,11 @@ def _check_closed(
         raise ReplayError(Fault.BOMB_POT, msg)
     msg = f"the street closes before seat {seat} acts, with {highest - street[seat]} chips to call"
     raise ReplayError(Fault.INCOMPLETE, msg)
+
+
+def _behind(street: Sequence[float], chips: float) -> int:
+    """Return the seats that have put in less than ``chips`` on a street, as bits."""
+    return sum(1 << seat for seat, own in enumerate(street) if own < chips)
 
 
 def _refuse_action(step: Event, *, is_folded: bool) -> None:

@@ -1,0 +1,108 @@
+"""Input made to exhaust memory, time or the stack: bounded work, a reject, and the hand after it is still read."""
+
+import io
+import tracemalloc
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from range_reader_core.hand import CanonicalHand
+from range_reader_core.ohh import parse_ohh
+from range_reader_core.ohh_records import MAX_RECORD_BYTES
+from range_reader_core.ohh_rejects import Reject
+from tests.core.ohh_text import hand, line
+
+GOOD: Final = b"\n\n" + line()
+MANY: Final = 30_000
+
+HOSTILE: Final[list[tuple[str, bytes]]] = [
+    ("open braces", b"{" * MANY),
+    ("an open brace a line", b"{\n" * MANY),
+    ("nested objects and arrays", b'{"a":[' * MANY),
+    ("nested objects and arrays by line", b'{"a":[\n' * MANY),
+    ("wrappers in wrappers", b'{"ohh":[' * MANY),
+    ("wrappers that hide the next in a string", b'{"ohh""' * MANY),
+    ("quotes", b'{"' + b'"' * MANY),
+    ("backslashes", b'{"a":"' + b"\\" * MANY),
+    ("closing braces", b"}" * MANY),
+    ("brackets", b"[" * MANY),
+    ("NULs", bytes(MANY)),
+    ("arrays too deep for any decoder", b'{"ohh":' + b"[" * MANY + b"]" * MANY + b"}"),
+    ("objects too deep for any decoder", b'{"a":' * MANY + b"1" + b"}" * MANY),
+    ("a number of many digits", b'{"ohh":{"game_number":' + b"9" * MANY + b"}}"),
+    ("an exponent out of range", line().replace(b'"starting_stack":200.0', b'"starting_stack":1e999')),
+    ("sums that overflow", line(hand(stacks={0: 1e308, 1: 1e308, 2: 1e308}))),
+]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("data", [case[1] for case in HOSTILE], ids=[case[0] for case in HOSTILE])
+def test_hostile_text_costs_only_itself(data: bytes) -> None:
+    """One poisoned record must not take the file, the process or an afternoon."""
+    *rejects, last = parse_ohh(io.BytesIO(data + GOOD), "file.ohh")
+    assert isinstance(last, CanonicalHand)
+    assert all(isinstance(found, Reject) for found in rejects)
+    assert len(rejects) <= MANY
+
+
+class Endless(io.RawIOBase):
+    """A stream that repeats a piece and then ends with a good record, without ever holding it all."""
+
+    def __init__(self, begin: bytes, piece: bytes, num_pieces: int, end: bytes) -> None:
+        """Repeat ``piece`` between a beginning and an end."""
+        super().__init__()
+        self.parts = iter([begin, *[piece] * num_pieces, end])
+        self.rest = b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # RawIOBase types a WriteableBuffer
+        """Fill the buffer."""
+        if not self.rest:
+            self.rest = next(self.parts, b"")
+        taken = self.rest[: len(buffer)]
+        self.rest = self.rest[len(taken) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+LARGE: Final[list[tuple[str, Callable[[], Endless], str]]] = [
+    ("a single line in one string", lambda: Endless(b'{"ohh":{"a":"', b"x" * 65536, 1024, GOOD), "REC_TOO_LARGE"),
+    ("a single line of braces", lambda: Endless(b'{"ohh":', (b'{"a":"' + b"x" * 990 + b'","b":') * 66, 70, GOOD), "REC_TOO_LARGE"),
+    ("stray bytes without a line end", lambda: Endless(b"", b"x" * 65536, 1024, GOOD), "REC_JSON"),
+]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("make", "code"), [case[1:] for case in LARGE], ids=[case[0] for case in LARGE])
+def test_a_line_larger_than_memory_is_skipped_in_bounded_memory(make: Callable[[], Endless], code: str) -> None:
+    """Ten gigabytes without a line end are one reject, whatever the machine has."""
+    stream = io.BufferedReader(make())
+    tracemalloc.start()
+    results = list(parse_ohh(stream, "file.ohh"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(results[-1], CanonicalHand)
+    assert {found.reason.value for found in results if isinstance(found, Reject)} == {code}
+    assert len(results) == 2
+    assert peak < 6 * MAX_RECORD_BYTES
+
+
+def test_an_array_larger_than_a_record_is_read_object_by_object() -> None:
+    """A service's export may be one line of all its hands."""
+    record = line()
+    count = MAX_RECORD_BYTES // len(record) + 10
+    results = list(parse_ohh(io.BytesIO(b"[" + b",".join([record] * count) + b"]"), "file.ohh"))
+    assert sum(isinstance(found, CanonicalHand) for found in results) == len(results) == count
+
+
+def test_forgotten_sources_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept per source must not grow with a file that names a new one in every record."""
+    monkeypatch.setattr("range_reader_core.ohh.MAX_SOURCES", 10)
+    data = b"\n".join(line(site_name=f"s{index}", game_number="1") for index in [*range(400), *range(400)])
+    results = list(parse_ohh(io.BytesIO(data), "file.ohh"))
+    assert all(isinstance(found, CanonicalHand) for found in results)
+    assert len(results) == 800
