@@ -4,7 +4,6 @@ Commands parse, call and print. What a person can mend is one line on stderr wit
 for work that failed, 130 after Ctrl-C. Heavy libraries are imported by the command that needs them.
 """
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from range_reader_pipeline.paths import home_paths
+from range_reader_pipeline.process import prepare_process
 
 if TYPE_CHECKING:
     from range_reader_pipeline.paths import HomePaths
@@ -78,7 +78,7 @@ def run(
     from rich.console import Console
 
     paths = home_paths(home=home, ohh=ohh)
-    _confine_caches(paths)
+    prepare_process(paths)
     console = Console()
     training: dict[str, Any] = {"seed": seed, "device": device, "retrain": retrain}
     training |= {name: value for name, value in (("preset", preset), ("train_minutes", minutes)) if value is not None}
@@ -155,6 +155,8 @@ def query(
 
     Seats are numbered 0, 1, ... clockwise among the players dealt in; the output lists them beside the file's own numbers.
     """
+    paths = home_paths(home=home)
+    prepare_process(paths)
     with _one_line_errors():
         from range_reader_core.inference import RangeReader
         from range_reader_pipeline.hand_files import find_hand
@@ -165,7 +167,7 @@ def query(
             if seat >= hand.num_players:
                 msg = f"{name}: hand {hand_index} has seats 0..{hand.num_players - 1}, got {seat}"
                 raise click.UsageError(msg)
-        reader = RangeReader.load(checkpoint or home_paths(home=home).checkpoint, device=device)
+        reader = RangeReader.load(checkpoint or paths.checkpoint, device=device)
         trajectory = reader.trajectory(hand, villain, perspective, num_relabelings=1 if single_forward else 24)
         lines = hand_lines(hand, villain=villain, perspective=perspective)
         lines += ["", *read_lines(trajectory, villain_combo(hand, villain), num_top=top, is_every_step=show_steps)]
@@ -218,16 +220,6 @@ def _one_line_errors() -> Iterator[None]:
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         click.echo("stopped; the same command goes on where it was saved", err=True)
         sys.exit(INTERRUPTED)
-
-
-def _confine_caches(paths: "HomePaths") -> None:
-    """Keep what libraries would write below the user's own home inside ours."""
-    for variable, folder in (
-        ("MPLCONFIGDIR", "matplotlib"),
-        ("TORCHINDUCTOR_CACHE_DIR", "torchinductor"),
-        ("TRITON_CACHE_DIR", "triton"),
-    ):
-        os.environ.setdefault(variable, str(paths.root / "cache" / folder))
 
 
 def _print_reports(paths: "HomePaths", console: Any) -> None:

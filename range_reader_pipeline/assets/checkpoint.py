@@ -9,6 +9,7 @@ import dagster as dg
 from range_reader_pipeline import metadata, plots
 from range_reader_pipeline.config import TrainingConfig
 from range_reader_pipeline.failures import clear_failures
+from range_reader_pipeline.process import prepare_process
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.run_store import WEIGHTS_NAME
 from range_reader_pipeline.stages import GPU_POOL, GROUP, STAGE_TAG, TRAIN
@@ -42,6 +43,7 @@ def checkpoint(context: dg.AssetExecutionContext, config: TrainingConfig, home: 
 
     begin_s = time.monotonic()
     paths = home.paths()
+    prepare_process(paths)
     with clear_failures():
         outcome = train_or_reuse(paths, config, owner=f"Dagster run {context.run.run_id}", log=context.log, observe=observe)
     run, kept = outcome.run, outcome.kept

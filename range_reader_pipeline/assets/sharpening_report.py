@@ -9,6 +9,7 @@ from range_reader_pipeline import grading, metadata, reports
 from range_reader_pipeline.assets.no_report import nothing_to_report
 from range_reader_pipeline.config import SharpeningConfig
 from range_reader_pipeline.failures import clear_failures
+from range_reader_pipeline.process import prepare_process
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import EVALUATE, GROUP, STAGE_TAG
 
@@ -35,11 +36,12 @@ def sharpening_report(
     context: dg.AssetExecutionContext, config: SharpeningConfig, home: HomeResource
 ) -> dg.MaterializeResult[None]:
     """Grade showdown villains at the end of each street."""
+    begin_s = time.monotonic()
+    paths = home.paths()
+    prepare_process(paths)
     from range_reader_core.evaluation import NothingToScoreError
     from range_reader_core.table_text import format_sharpening
 
-    begin_s = time.monotonic()
-    paths = home.paths()
     subject = grading.subject(paths, config, num_relabelings=config.num_relabelings)
     grading.warn_if_unrecorded(context, subject.run)
     context.log.info(f"reading the showdown villains of {subject.reads.num_reads:,} reads street by street ({subject.note})")

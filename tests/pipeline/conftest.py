@@ -8,20 +8,23 @@ import pytest
 from tests.pipeline.trained import Chain, trained_home
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the settings of whoever runs the tests out of them, and what libraries cache out of the user's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HOME", "OHH", "PRESET", "TRAIN_MINUTES"):
+            patch.delenv(f"RANGE_READER_{name}", raising=False)
+        for name in ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+            patch.setenv(name, str(tmp_path_factory.getbasetemp() / name.lower()))
+        yield
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
     """Return a home that went through the whole chain; not to be changed, see ``Chain.copy``."""
     chain = trained_home(tmp_path_factory.mktemp("trained"))
     yield chain
     chain.instance.dispose()
-
-
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the settings of whoever runs the tests out of them, and matplotlib out of the user's home."""
-    for name in ("HOME", "OHH", "PRESET", "TRAIN_MINUTES"):
-        monkeypatch.delenv(f"RANGE_READER_{name}", raising=False)
-    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path_factory.getbasetemp() / "matplotlib"))
 
 
 @pytest.fixture
