@@ -61,8 +61,22 @@ def test_a_belief_that_is_right_keeps_its_temperature() -> None:
     assert abs(fit.saved_nats.mean) < 0.01
 
 
-def test_halves_are_of_hands_and_follow_the_generator() -> None:
-    """Reads of one hand on both sides would let the temperature see what it is judged on."""
+def test_no_read_is_both_fitted_on_and_judged() -> None:
+    """A temperature judged on the hands that chose it always seems to help."""
+    reads = _reads(40)
+    seen: list[tuple[int, ...]] = []
+
+    class RecordingReader(LiveUniformReader):
+        def position_logp(self, batch: Batch, rows: torch.Tensor, positions: torch.Tensor, is_live: torch.Tensor) -> torch.Tensor:
+            seen.extend(tuple(row[row != PAD].tolist()) for row in batch.tokens)
+            return super().position_logp(batch, rows, positions, is_live)
+
+    fit_temperature(RecordingReader(), reads, generator=np.random.default_rng(0))
+    assert len(set(seen)) == len(seen) == reads.num_reads
+
+
+def test_halves_follow_the_generator() -> None:
+    """A report made twice must say the same."""
     reads = _reads(40)
     fits = [fit_temperature(NoisyReader(1.3), reads, generator=np.random.default_rng(seed)) for seed in (1, 1, 2)]
     assert fits[0] == fits[1]
