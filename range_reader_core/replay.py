@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from range_reader_core.hand import CanonicalHand, Event, EventKind
 
 RELATIVE_SLACK: Final = 1e-5  # of the larger amount or the pot; float32 writers drift by 2e-7 an operation
+EVEN_STACKS: Final = 1.2e-4  # rs-poker takes all-ins for equal within this share, and the larger for a call
 NUM_BOARD_CARDS: Final = 5
 
 
@@ -185,9 +186,15 @@ def play(
                 can_act &= ~bit
                 append(step)
                 continue
-            if not to_act & can_act & bit and can_act & bit:
-                msg = f"seat {seat} acts again ({kind.name}) although nobody raised"
-                raise ReplayError(Fault.ILLEGAL_ACTION, msg)
+            if can_act & bit and not to_act & bit:
+                if not 0.0 < chips <= slack_chips or highest - street[seat] > slack_chips:
+                    msg = f"seat {seat} acts again ({kind.name}) although nobody raised"
+                    raise ReplayError(Fault.ILLEGAL_ACTION, msg)
+                # A call of the rounding error in somebody's call is no decision.
+                left[seat] -= chips
+                gross += chips
+                oddities.add(Oddity.DUST)
+                continue
             to_act &= ~bit
             if kind is _CHECK:
                 if highest - street[seat] > slack_chips:
@@ -234,12 +241,14 @@ def play(
         elif chips > price + slack_chips:
             found = _RAISE
             if kind is _CALL or (not street_index and total <= big_blind):
-                # A big blind posted short still costs the full blind on sites; simulators ask only what was posted.
-                if street_index or total > big_blind + slack_chips:
-                    msg = f"seat {seat} calls {chips} chips with {price} to call"
-                    raise ReplayError(Fault.ILLEGAL_ACTION, msg)
                 found = _CALL
-                to_act |= _behind(street, total - slack_chips) & ~bit
+                if not is_all_in or chips - price > EVEN_STACKS * total:
+                    if street_index or total > big_blind + slack_chips:
+                        msg = f"seat {seat} calls {chips} chips with {price} to call"
+                        raise ReplayError(Fault.ILLEGAL_ACTION, msg)
+                    # A big blind posted short still costs the full blind on sites; simulators ask only what was posted.
+                    to_act |= _behind(street, total - slack_chips) & ~bit
+                    highest = total
         elif chips <= slack_chips and price <= slack_chips:
             found = _CHECK
         else:
@@ -254,7 +263,6 @@ def play(
             elif not is_all_in and raised < min_raise - slack_chips:
                 oddities.add(Oddity.UNDER_MIN_RAISE)
             to_act = live & ~bit
-        if total > highest:
             highest = total
         street[seat] = total
         if found is kind and is_flagged is is_all_in:

@@ -304,3 +304,25 @@ def test_side_pots_add_up_across_pots() -> None:
     assert net.events == gross.events
     assert (net.collected, gross.collected) == ((0.0, 100.0, 300.0), (50.0, 100.0, 300.0))
     assert not gross.tags & {"overpaid"}
+
+
+def test_a_call_of_somebodys_rounding_error_is_no_decision() -> None:
+    """A float32 simulator asks the raiser for the 2e-5 by which a call came out too high."""
+    rounds = [
+        pre("1 Post SB 1", "2 Post BB 2", "0 Fold", "1 Call 1", "2 Raise 6.5", "1 Call 6.50002", "2 Call 0.00002"),
+        ("Flop", "2c 7d Ts", ["1 Check", "2 Bet 5", "1 Fold"]),
+    ]
+    found = accepted(hand(rounds, wins={2: 22.00004}))
+    assert told(found)[3:8] == ["call@1 1", "raise@2 6.5", "call@1 6.50002", "flop 2c 7d Ts", "check@1"]
+    assert "dust" in found.tags
+
+
+def test_all_ins_of_almost_equal_stacks_are_a_raise_and_a_call() -> None:
+    """Rs-poker takes stacks for equal that differ by less than 0.012%, and labels the larger all-in a call."""
+    rounds = [pre("1 Post SB 1", "2 Post BB 2", "0 Raise 149.99!", "1 Call 149!", "2 Fold"), *BOARD]
+    record = hand(rounds, stacks={0: 149.99, 1: 150.0, 2: 100.0})
+    assert told(accepted(record))[2:4] == ["raise@0 149.99 all-in", "call@1 149 all-in"]
+    first, _ = read(
+        edited(record, "players/0/starting_stack", 149.9) | {"rounds": edited(record, "rounds/0/actions/2/amount", 149.9)["rounds"]}
+    )
+    assert isinstance(first, Reject)
