@@ -6,6 +6,7 @@ gradient that is not finite stops before the update.
 """
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -93,9 +94,11 @@ class Learner:
 
         The embedding stays out: its compiled backward adds up in an order that changes from run to run.
         """
-        self._trunk = torch.compile(self.model.trunk, dynamic=True)
         try:
-            self._backward(0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the compiler's remarks about its own ways
+                self._trunk = torch.compile(self.model.trunk, dynamic=True)
+                self._backward(0)
         except (torch._dynamo.exc.TorchDynamoException, torch._inductor.exc.InductorError, OSError) as error:  # noqa: SLF001
             self._trunk = self.model.trunk
             return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"

@@ -95,12 +95,15 @@ class _FusedCrossEntropy(torch.autograd.Function):
             q, target, weight = query[block], targets[block].unsqueeze(1), weights[block].unsqueeze(1)
             logits = torch.addmm(combo_bias, q, combo_vectors.T)  # (n, C)
             logits.masked_fill_(~is_live[block], -torch.inf)
-            log_partition = logits.logsumexp(dim=1, keepdim=True)  # (n, 1)
+            best = logits.amax(dim=1, keepdim=True)  # (n, 1)
+            of_target = logits.gather(1, target)
+            # The exponential is the costly pass, and it is made once: e / sum(e) is the probability, d loss / d logit + 1[target].
+            gradient = logits.sub_(best).exp_()
+            partition = gradient.sum(dim=1, keepdim=True)
             # A weightless row may have a dead target; 0 * inf must not spoil the sum.
-            nats = torch.where(weight == 0, 0.0, log_partition - logits.gather(1, target))
+            nats = torch.where(weight == 0, 0.0, partition.log() + best - of_target)
             total += (nats * weight).sum(dtype=torch.float64)
-            gradient = logits.sub_(log_partition).exp_().mul_(weight)  # from here on the block holds d loss / d logits
-            gradient.scatter_add_(1, target, -weight)
+            gradient.mul_(weight / partition).scatter_add_(1, target, -weight)
             torch.mm(gradient, combo_vectors, out=d_query[block])
             d_vectors.addmm_(gradient.T, q)
             d_bias += gradient.sum(dim=0)
