@@ -19,6 +19,7 @@ PRESET_VARIABLE: Final = "RANGE_READER_PRESET"
 MINUTES_VARIABLE: Final = "RANGE_READER_TRAIN_MINUTES"
 MAX_REPORTS: Final = 400  # log lines of one training, about
 MIN_REPORT_S: Final = 5.0
+MIN_COMPILED_BUDGET_S: Final = 600.0  # compiling the cpu preset took 161 s on a busy two-core machine (2026-11-30)
 
 
 class TrainingConfig(dg.Config):
@@ -48,6 +49,13 @@ class TrainingConfig(dg.Config):
     seed: int = Field(default=0, description="Seed of the initial weights, the order of the reads and the suit relabelings.")
     device: str = Field(default="auto", description="auto (CUDA where there is one), cpu or cuda.")
     precision: str = Field(default="auto", description="auto (bfloat16 where the hardware is fast at it), float32 or bfloat16.")
+    is_compiled: bool | None = Field(
+        default=None,
+        description=(
+            "Compile the model first: one to three minutes of the budget, then faster steps. Unset: as the preset says, but never "
+            "for budgets of less than ten minutes."
+        ),
+    )
     num_evaluations: int | None = Field(
         default=None, description="How often to validate, evenly spaced; the best validation's weights are kept."
     )
@@ -70,7 +78,7 @@ class GradingConfig(dg.Config):
         ),
     )
     max_reads: int = Field(
-        default=50_000, description="Grade the first so many reads of the split, a uniform sample of it; 0 grades all of them."
+        default=30_000, description="Grade the first so many reads of the split, a uniform sample of it; 0 grades all of them."
     )
     device: str = Field(default="auto", description="auto (CUDA where there is one), cpu or cuda.")
 
@@ -115,9 +123,11 @@ def core_train_config(config: TrainingConfig, *, has_gpu: bool, environment: Map
     minutes = config.train_minutes or _minutes(environment.get(MINUTES_VARIABLE) or None)
     if minutes is not None:
         base = replace(base, budget_seconds=60.0 * minutes, max_steps=None)
+    if base.budget_seconds < MIN_COMPILED_BUDGET_S or config.max_steps is not None:
+        base = replace(base, is_compiled=False)
     overrides = {
         name: value
-        for name in ("max_steps", "batch_size", "learning_rate", "num_evaluations")
+        for name in ("max_steps", "batch_size", "learning_rate", "num_evaluations", "is_compiled")
         if (value := getattr(config, name)) is not None
     }
     return replace(

@@ -22,6 +22,7 @@ CHANGED = {
     "seed": 5,
     "precision": "float32",
     "num_evaluations": 3,
+    "is_compiled": False,
 }
 USED_BY_THE_RUN = {"device", "retrain"}  # where and whether to train, tested with the asset
 
@@ -70,6 +71,16 @@ def test_minutes_end_a_run_that_its_preset_ends_by_steps() -> None:
     assert (config.budget_seconds, config.max_steps) == (30.0, None)
     both = core_train_config(TrainingConfig(preset="tiny", train_minutes=2, max_steps=9), has_gpu=False, environment={})
     assert (both.budget_seconds, both.max_steps) == (120.0, 9)
+
+
+def test_a_short_training_does_not_spend_its_budget_on_compiling() -> None:
+    """Prevents TRAIN_MINUTES=2 from ending after one step: compiling takes minutes on a small machine."""
+    environment: dict[str, str] = {}
+    assert core_train_config(TrainingConfig(preset="cpu"), has_gpu=False, environment=environment).is_compiled
+    assert not core_train_config(TrainingConfig(preset="cpu", train_minutes=2), has_gpu=False, environment=environment).is_compiled
+    assert not core_train_config(TrainingConfig(preset="cpu", max_steps=9), has_gpu=False, environment=environment).is_compiled
+    asked = TrainingConfig(preset="cpu", train_minutes=2, is_compiled=True)
+    assert core_train_config(asked, has_gpu=False, environment=environment).is_compiled
 
 
 def test_log_lines_stay_few_however_long_the_training() -> None:
