@@ -70,4 +70,4 @@ fix: $(STAMP) ## format the code and apply the safe lint fixes
 	$(BIN)/ruff check --fix .
 
 clean: ## remove .venv, caches and Dagster's records (never HOME_DIR)
-	rm -rf .venv .cache .dagster_home .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .cache .dagster_home logs .logs_queue .mypy_cache .ruff_cache .pytest_cache .hypothesis

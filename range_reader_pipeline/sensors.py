@@ -128,8 +128,8 @@ def _look(paths: HomePaths, now_ns: int) -> Catalogue:
     Raises:
         FileNotFoundError: it is gone. The tick fails, because an unmounted disk is not an emptied folder.
     """
-    if paths.is_default_ohh and not paths.root.exists():
-        return Catalogue(folder=paths.ohh, entries=(), num_ignored=0)  # nothing has run here yet
+    if paths.is_default_ohh and not paths.ohh.exists() and not _was_catalogued(paths):
+        return Catalogue(folder=paths.ohh, entries=(), num_ignored=0)  # nothing has run here yet, or only on a folder elsewhere
     try:
         listing = list_folder(paths.ohh, skip=paths.root)
     except FileNotFoundError as error:
@@ -141,6 +141,12 @@ def _look(paths: HomePaths, now_ns: int) -> Catalogue:
     if memo.hashes != known:
         memo.save(paths.hash_memo)
     return seen
+
+
+def _was_catalogued(paths: HomePaths) -> bool:
+    """Tell whether the folder of hand histories is the one that was looked at last."""
+    manifest = read_json(paths.catalogue_manifest)
+    return isinstance(manifest, dict) and manifest.get("folder") == str(paths.ohh)
 
 
 def _consumed(instance: dg.DagsterInstance, paths: HomePaths) -> str | None:

@@ -243,6 +243,23 @@ def test_a_home_that_is_not_there_yet_waits(tmp_path: Path, instance: dg.Dagster
     assert "no hand histories" in str(tick(instance, paths))
 
 
+def test_a_home_filled_from_elsewhere_waits_and_one_that_lost_its_own_folder_fails(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    """`make run OHH=...` and then `make ui` without it must not show a red sensor; losing a folder that was read must."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 5)})
+    elsewhere = tmp_path / "elsewhere"
+    paths.ohh.rename(elsewhere)
+    home = HomeResource(home=str(paths.root), ohh=str(elsewhere))
+    assert dg.materialize([ohh_files, encoded_shards], instance=instance, resources={"home": home}).success
+    assert "no hand histories" in str(tick(instance, paths))
+    elsewhere.rename(paths.ohh)
+    run(instance, paths, dg.RunRequest())
+    paths.ohh.rename(elsewhere)
+    with pytest.raises(FileNotFoundError, match="is gone"):
+        tick(instance, paths)
+
+
 def test_the_request_runs_the_whole_chain_with_valid_config(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
     """A run config that does not fit the job would fail every run of the sensor, and of nobody else."""
     from range_reader_pipeline.definitions import build_definitions
