@@ -6,11 +6,12 @@ bets are taken as hints. Cards shown are kept as labels; they never become steps
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import permutations
 from operator import attrgetter
 from typing import Final, Never
+
+import msgspec
 
 from range_reader_core.cards import CARD_BY_NAME
 from range_reader_core.hand import NO_SEAT, Event, EventKind, LabelSource
@@ -46,8 +47,7 @@ class HandTag(StrEnum):
     TOURNAMENT = "tournament"
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(msgspec.Struct, gc=False):
     """A hand read but not yet settled: everything except what depends on the reading of the amounts."""
 
     hand_id: str
@@ -95,19 +95,19 @@ def draft(hand: OhhHand, tags: set[str]) -> Draft:
 
 
 # A fold or a check of a seat is always the same event: shared, not built again.
-_FREE_STEPS: Final[dict[int, list[Event]]] = {
-    kind: [Event(kind, seat) for seat in range(MAX_SEATS)] for kind in (EventKind.FOLD, EventKind.CHECK)
-}
+_FOLDS: Final = [Event(EventKind.FOLD, seat) for seat in range(MAX_SEATS)]
+_CHECKS: Final = [Event(EventKind.CHECK, seat) for seat in range(MAX_SEATS)]
 _DEALS: Final = {"Flop": (EventKind.FLOP, 0, 3), "Turn": (EventKind.TURN, 3, 4), "River": (EventKind.RIVER, 4, 5)}
 _RAISE: Final = EventKind.RAISE
 _FOLD: Final = EventKind.FOLD
 _CHECK: Final = EventKind.CHECK
+_CALL: Final = EventKind.CALL
+_BET: Final = EventKind.BET
 _DEALT: Final = Code.DEALT
 _SHOWS: Final = Code.SHOWS
 _POST_ANTE: Final = Code.POST_ANTE
 _POST_SB: Final = Code.POST_SB
 _POST_BB: Final = Code.POST_BB
-_LAST_CHIPS: Final = Code.EXTRA_BLIND
 _LABEL_DEALT: Final = LabelSource.DEALT
 _PAIRS: Final[dict[tuple[str, ...] | None, tuple[int, int]]] = {
     (first, second): (min(pair), max(pair))
@@ -172,30 +172,37 @@ def _draft(hand: OhhHand, tags: set[str]) -> Draft:
                     label_sources[seat] = _LABEL_DEALT
                 else:
                     _know_cards(action.cards, seat, built, _LABEL_DEALT)
-            elif code is _FOLD or code is _CHECK:
+            elif code is _FOLD:
                 if action.amount:
                     _refuse_amount(action)
-                append(_FREE_STEPS[code][seat])
-            elif code <= _LAST_CHIPS:
+                append(_FOLDS[seat])
+            elif code is _CHECK:
+                if action.amount:
+                    _refuse_amount(action)
+                append(_CHECKS[seat])
+            elif code is _CALL or code is _RAISE or code is _BET:
                 chips = action.amount
                 if chips is None:
-                    raise RejectError(RejectReason.NO_AMOUNT, f"{action.action} of player {action.player_id} has no amount")
-                if code > _RAISE:
-                    if code is _POST_SB:
-                        small_blind_seat = seat
-                    elif code is _POST_BB:
-                        big_blind_seat = seat
-                    elif code is not _POST_ANTE:
-                        tags.add(HandTag.EXTRA_POST)
-                    if not chips:
-                        tags.add(HandTag.ZERO_POST)
-                        continue
-                    code = POST_KINDS[code]
+                    _refuse_no_amount(action)
                 append(_new(Event, (code, seat, chips, action.is_allin is not False, ())))
+            elif code in POST_KINDS:
+                chips = action.amount
+                if chips is None:
+                    _refuse_no_amount(action)
+                if code is _POST_SB:
+                    small_blind_seat = seat
+                elif code is _POST_BB:
+                    big_blind_seat = seat
+                elif code is not _POST_ANTE:
+                    tags.add(HandTag.EXTRA_POST)
+                if chips:
+                    append(_new(Event, (POST_KINDS[code], seat, chips, action.is_allin is not False, ())))
+                else:
+                    tags.add(HandTag.ZERO_POST)
             elif code is _SHOWS:
                 has_shown = True
                 _know_cards(action.cards, seat, built, LabelSource.SHOWN)
-                if _FREE_STEPS[_FOLD][seat] in steps:
+                if _FOLDS[seat] in steps:
                     tags.add(HandTag.FOLDED_SHOW)
             else:
                 _odd_action(action, code, seat, built)
@@ -351,6 +358,10 @@ def _absent_action(action: OhhAction, code: int, hand: OhhHand, built: Draft) ->
         raise _NotSittingOutError(absent)
     reason = RejectReason.OVERSPEND if action.amount else RejectReason.ILLEGAL_ACTION
     raise RejectError(reason, f"{action.action} of player {action.player_id!r}, who has no chips")
+
+
+def _refuse_no_amount(action: OhhAction) -> Never:
+    raise RejectError(RejectReason.NO_AMOUNT, f"{action.action} of player {action.player_id!r} has no amount")
 
 
 def _refuse_amount(action: OhhAction) -> Never:

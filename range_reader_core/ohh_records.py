@@ -8,7 +8,7 @@ closer. Only braces and strings matter here; whether an object is a hand is not 
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from range_reader_core.ohh_rejects import MAX_EXCERPT, RejectReason
@@ -41,11 +41,32 @@ def iter_records(stream: BinaryIO) -> Iterator[Record]:
         while line := read_line(CHUNK_BYTES):
             if is_idle and line.startswith(b'{"') and line.endswith((b"}}\n", b"}}\r\n", b"}}")):
                 yield _new(Record, (number, line, None))
-            elif not is_idle or line != b"\n":
-                yield from scanner.feed(line, number)
+                number += 1
+            elif is_idle and line == b"\n":
+                number += 1
+            else:
+                lines = _printed_lines(line, read_line) if is_idle and line.rstrip() == b"{" else [line]
+                if len(lines) > 1 and lines[-1].rstrip() == b"}":
+                    yield Record(number, b"".join(lines))
+                    number += len(lines)
+                    continue
+                for piece in lines:
+                    yield from scanner.feed(piece, number)
+                    number += piece.endswith(b"\n")
                 is_idle = scanner.is_idle
-            number += line.endswith(b"\n")
     yield from scanner.finish()
+
+
+def _printed_lines(line: bytes, read_line: Callable[[int], bytes]) -> list[bytes]:
+    """Return the lines of an object printed on many, from its first to the next that begins with a brace."""
+    lines = [line]
+    num_bytes = 0
+    while num_bytes < MAX_RECORD_BYTES and (line := read_line(CHUNK_BYTES)):
+        lines.append(line)
+        num_bytes += len(line)
+        if line.startswith((b"}", b"{")):
+            break
+    return lines
 
 
 def rescan(record: Record) -> Iterator[Record]:

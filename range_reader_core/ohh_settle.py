@@ -5,10 +5,12 @@ put in, gross or net of the uncalled bet; otherwise the hand is refused with the
 """
 
 import hashlib
+from typing import Final
 
 import msgspec
 
-from range_reader_core.hand import CanonicalHand, Event
+from range_reader_core.cards import format_card
+from range_reader_core.hand import CanonicalHand, Event, unchecked_hand
 from range_reader_core.ohh_draft import Draft, HandTag
 from range_reader_core.ohh_rejects import RejectError, RejectReason
 from range_reader_core.replay import RELATIVE_SLACK, Played, ReplayError, cent_slack, play, uncalled_chips
@@ -21,41 +23,48 @@ def settle(built: Draft, steps: list[Event]) -> CanonicalHand:
         RejectError: the chips do not add up, or no rule allows what happens.
     """
     played = play_steps(built, steps)
-    collected = built.collected
-    if any(collected):
-        for seat, won in enumerate(collected):
-            if won > 0.0 and not played.live >> seat & 1:
-                raise RejectError(RejectReason.WINNER, f"seat {seat} folded and wins {won} chips")
+    collected = tuple(built.collected)
     tags = built.tags
+    for seat, won in enumerate(collected):
+        if won:
+            if not played.live >> seat & 1:
+                raise RejectError(RejectReason.WINNER, f"seat {seat} folded and wins {won} chips")
+            # Twice its stack is covered by whoever put in the most; more takes several players' chips.
+            if won > 2.0 * built.stacks[seat] and _is_overpaid(built, played, seat):
+                tags.add(HandTag.OVERPAID)
     if played.oddities:
         tags |= played.oddities
-    hole_cards = built.hole_cards
-    if played.has_all_in and _is_overpaid(built, played):
-        tags.add(HandTag.OVERPAID)
-    stacks = tuple(_stacks(built, steps))
+    seen = list(built.board)
+    for pair in built.hole_cards:
+        if pair is not None:
+            seen += pair
+    if len(set(seen)) < len(seen):
+        repeated = sorted({format_card(card) for card in seen if seen.count(card) > 1})
+        raise RejectError(RejectReason.DUP_CARD, f"in two places among board and hole cards: {', '.join(repeated)}")
+    stacks = tuple(_stacks(built, steps) if built.top_ups else built.stacks)
     events = tuple(played.events)
+    hole_cards = tuple(built.hole_cards)
+    label_sources = tuple(built.label_sources)
     small_blind, big_blind, ante = built.blinds
-    content = (built.seat_numbers, built.button, built.blinds, stacks, hole_cards, built.label_sources, events, collected)
+    content = (built.seat_numbers, built.button, built.blinds, stacks, hole_cards, label_sources, events, collected)
     content_hash = hashlib.sha256(_pack(content)).hexdigest()[:32]
-    try:
-        return CanonicalHand(
-            hand_id=built.hand_id or f"{built.source}#sha256:{content_hash}",
-            source=built.source,
-            seat_numbers=built.seat_numbers,
-            button=built.button,
-            small_blind=small_blind,
-            big_blind=big_blind,
-            ante=ante,
-            stacks=stacks,
-            hole_cards=tuple(hole_cards),
-            label_sources=tuple(built.label_sources),
-            events=events,
-            collected=tuple(collected),
-            content_hash=content_hash,
-            tags=frozenset(tags),
-        )
-    except ValueError as error:
-        raise RejectError(RejectReason.DUP_CARD, str(error)) from error
+    # The checks of CanonicalHand would find nothing here that is not checked above, and cost as much as the replay.
+    return unchecked_hand(
+        built.hand_id or f"{built.source}#sha256:{content_hash}",
+        built.source,
+        built.seat_numbers,
+        built.button,
+        small_blind,
+        big_blind,
+        ante,
+        stacks,
+        hole_cards,
+        label_sources,
+        events,
+        collected,
+        content_hash,
+        frozenset(tags) if tags else _NO_TAGS,
+    )
 
 
 def play_steps(built: Draft, steps: list[Event]) -> Played:
@@ -81,6 +90,7 @@ def play_steps(built: Draft, steps: list[Event]) -> Played:
 
 
 _pack = msgspec.msgpack.Encoder().encode
+_NO_TAGS: Final[frozenset[str]] = frozenset()
 
 
 def _stacks(built: Draft, steps: list[Event]) -> list[float]:
@@ -111,11 +121,9 @@ def _play_within(built: Draft, steps: list[Event], slack_chips: float) -> Played
     return played
 
 
-def _is_overpaid(built: Draft, played: Played) -> bool:
+def _is_overpaid(built: Draft, played: Played, seat: int) -> bool:
     """Say whether a seat wins more than the dead money and what its own chips could match from every other seat."""
-    live_chips = [sum(chips) for chips in zip(*played.streets, strict=True)]
-    limit = (played.gross_chips - sum(live_chips)) + built.added_chips + RELATIVE_SLACK * played.gross_chips
-    for own, won in zip(live_chips, built.collected, strict=True):
-        if won > limit and won - limit > sum([min(own, other) for other in live_chips]):
-            return True
-    return False
+    live: list[float] = [sum(chips) for chips in zip(*played.streets, strict=True)]
+    dead = played.gross_chips - sum(live) + built.added_chips
+    won = built.collected[seat]
+    return won - dead > sum([min(live[seat], chips) for chips in live]) + RELATIVE_SLACK * won

@@ -67,7 +67,6 @@ class Played(NamedTuple):
     gross_chips: float  # everything put in, uncalled chips included
     streets: list[list[float]]  # live chips per street and seat
     live: int  # bit s: seat s has not folded
-    has_all_in: bool
     oddities: set[str]
 
 
@@ -149,7 +148,7 @@ def play(
 
     for step in steps:
         kind, seat, chips, is_flagged, board = step
-        if kind >= _FLOP:
+        if board:
             if not live & (live - 1):
                 oddities.add(Oddity.RABBIT_CARDS)
                 continue
@@ -172,7 +171,8 @@ def play(
             if not live & bit or not all_in & dust & bit or chips > slack_chips:
                 _refuse_action(step, is_folded=not live & bit)
             oddities.add(Oddity.DUST)
-        if kind > _POST_BLIND:
+        is_post = kind is _POST_BLIND or kind is _POST_ANTE
+        if not is_post:
             if decisions is not None:
                 decisions.append(_decision(len(events), seat, street_index, highest, gross, left, street, live))
             num_voluntary += 1
@@ -218,7 +218,7 @@ def play(
         left[seat] = remaining
         gross += chips
 
-        if kind <= _POST_BLIND:
+        if is_post:
             if kind is _POST_BLIND:
                 street[seat] += chips
                 if street[seat] > highest:
@@ -281,17 +281,17 @@ def play(
         if num_board < NUM_BOARD_CARDS:
             msg = f"the hand ends with {live.bit_count()} players in and {num_board} board cards"
             raise ReplayError(Fault.INCOMPLETE, msg)
-    return Played(events, left, gross, streets, live, all_in != 0, oddities)
+    return Played(events, left, gross, streets, live, oddities)
 
 
 _new = tuple.__new__
+_POST_ANTE: Final = EventKind.POST_ANTE
 _POST_BLIND: Final = EventKind.POST_BLIND
 _FOLD: Final = EventKind.FOLD
 _CHECK: Final = EventKind.CHECK
 _CALL: Final = EventKind.CALL
 _BET: Final = EventKind.BET
 _RAISE: Final = EventKind.RAISE
-_FLOP: Final = EventKind.FLOP
 
 
 def _check_closed(

@@ -9,12 +9,12 @@ import pytest
 
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.ohh import parse_ohh
-from range_reader_core.ohh_records import MAX_RECORD_BYTES
 from range_reader_core.ohh_rejects import Reject
 from tests.core.ohh_text import hand, line
 
 GOOD: Final = b"\n\n" + line()
-MANY: Final = 30_000
+MANY: Final = 8_000
+MAX_BYTES: Final = 64 * 1024  # of a record, in the tests of large files
 
 HOSTILE: Final[list[tuple[str, bytes]]] = [
     ("open braces", b"{" * MANY),
@@ -70,16 +70,20 @@ class Endless(io.RawIOBase):
 
 
 LARGE: Final[list[tuple[str, Callable[[], Endless], str]]] = [
-    ("a single line in one string", lambda: Endless(b'{"ohh":{"a":"', b"x" * 65536, 1024, GOOD), "REC_TOO_LARGE"),
-    ("a single line of braces", lambda: Endless(b'{"ohh":', (b'{"a":"' + b"x" * 990 + b'","b":') * 66, 70, GOOD), "REC_TOO_LARGE"),
-    ("stray bytes without a line end", lambda: Endless(b"", b"x" * 65536, 1024, GOOD), "REC_JSON"),
+    ("a single line in one string", lambda: Endless(b'{"ohh":{"a":"', b"x" * 65536, 64, GOOD), "REC_TOO_LARGE"),
+    ("a single line of braces", lambda: Endless(b'{"ohh":', (b'{"a":"' + b"x" * 990 + b'","b":') * 66, 64, GOOD), "REC_TOO_LARGE"),
+    ("stray bytes without a line end", lambda: Endless(b"", b"x" * 65536, 64, GOOD), "REC_JSON"),
 ]
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("make", "code"), [case[1:] for case in LARGE], ids=[case[0] for case in LARGE])
-def test_a_line_larger_than_memory_is_skipped_in_bounded_memory(make: Callable[[], Endless], code: str) -> None:
+def test_a_line_larger_than_memory_is_skipped_in_bounded_memory(
+    make: Callable[[], Endless], code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ten gigabytes without a line end are one reject, whatever the machine has."""
+    monkeypatch.setattr("range_reader_core.ohh_records.MAX_RECORD_BYTES", MAX_BYTES)
+    monkeypatch.setattr("range_reader_core.ohh_records.CHUNK_BYTES", MAX_BYTES // 4)
     stream = io.BufferedReader(make())
     tracemalloc.start()
     results = list(parse_ohh(stream, "file.ohh"))
@@ -88,13 +92,15 @@ def test_a_line_larger_than_memory_is_skipped_in_bounded_memory(make: Callable[[
     assert isinstance(results[-1], CanonicalHand)
     assert {found.reason.value for found in results if isinstance(found, Reject)} == {code}
     assert len(results) == 2
-    assert peak < 6 * MAX_RECORD_BYTES
+    assert peak < 10 * MAX_BYTES
 
 
-def test_an_array_larger_than_a_record_is_read_object_by_object() -> None:
+def test_an_array_larger_than_a_record_is_read_object_by_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """A service's export may be one line of all its hands."""
+    monkeypatch.setattr("range_reader_core.ohh_records.MAX_RECORD_BYTES", MAX_BYTES)
+    monkeypatch.setattr("range_reader_core.ohh_records.CHUNK_BYTES", MAX_BYTES // 4)
     record = line()
-    count = MAX_RECORD_BYTES // len(record) + 10
+    count = 3 * MAX_BYTES // len(record)
     results = list(parse_ohh(io.BytesIO(b"[" + b",".join([record] * count) + b"]"), "file.ohh"))
     assert sum(isinstance(found, CanonicalHand) for found in results) == len(results) == count
 
@@ -102,7 +108,7 @@ def test_an_array_larger_than_a_record_is_read_object_by_object() -> None:
 def test_forgotten_sources_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept per source must not grow with a file that names a new one in every record."""
     monkeypatch.setattr("range_reader_core.ohh.MAX_SOURCES", 10)
-    data = b"\n".join(line(site_name=f"s{index}", game_number="1") for index in [*range(400), *range(400)])
+    data = b"\n".join(line(site_name=f"s{index}", game_number="1") for index in [*range(150), *range(150)])
     results = list(parse_ohh(io.BytesIO(data), "file.ohh"))
     assert all(isinstance(found, CanonicalHand) for found in results)
-    assert len(results) == 800
+    assert len(results) == 300
