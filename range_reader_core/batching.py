@@ -7,7 +7,7 @@ Which positions are supervised is not known here (``masks``).
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from range_reader_core.reads import Reads
-from range_reader_core.tokens import PAD, PERM_ACTION, PERM_COMBO
+from range_reader_core.tokens import COMBO_OFFSET, MAX_SEATS, PAD, PERM_ACTION, PERM_COMBO, PREFLOP, BaseAction
 
 BUCKET_BATCHES: Final = 32
 """Batches whose reads are sorted by length together. Padding falls below 2% of positions while batches still mix tables."""
@@ -125,6 +125,22 @@ def relabel(batch: Batch, relabeling: torch.Tensor) -> Batch:
         targets=perm_combo[relabeling, batch.targets],
         read_index=batch.read_index,
     )
+
+
+def hide_perspective(batch: Batch, is_hidden: torch.Tensor) -> Batch:
+    """Return the batch with the perspective's cards hidden in the reads ``is_hidden`` (B,) bool: read by a watcher without cards.
+
+    Raises:
+        ValueError: not one flag a read.
+    """
+    if is_hidden.shape != batch.targets.shape or is_hidden.dtype != torch.bool:
+        msg = f"expected {batch.targets.shape[0]} flags, got {tuple(is_hidden.shape)} of {is_hidden.dtype}"
+        raise ValueError(msg)
+    preflop_at = (batch.tokens == PREFLOP).int().argmax(dim=1, keepdim=True)  # (B, 1); the slots follow it in seat order
+    seat = torch.arange(batch.tokens.shape[1], device=batch.tokens.device) - preflop_at - 1  # (B, T)
+    hidden = int(BaseAction.HIDE_HOLE) * MAX_SEATS + seat
+    is_shown = (batch.tokens >= COMBO_OFFSET) & is_hidden.unsqueeze(1)
+    return replace(batch, tokens=torch.where(is_shown, hidden, batch.tokens))
 
 
 def batches_per_epoch(num_reads: int, batch_size: int) -> int:

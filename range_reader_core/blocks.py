@@ -68,8 +68,10 @@ class Attention(nn.Module):
         if x.is_cuda and positions is None:
             mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
-            is_visible_key = everywhere.unsqueeze(1) <= here.unsqueeze(-1)  # (1 or B, Q, T)
-            mixed = attend(q, k, v, is_visible_key.unsqueeze(1))
+            is_visible_key = (everywhere.unsqueeze(1) <= here.unsqueeze(-1)).unsqueeze(1)  # (1 or B, 1, Q, T)
+            # On a CPU the library's forward is the faster one, its backward by far the slower.
+            attention = attend if torch.is_grad_enabled() else functional.scaled_dot_product_attention
+            mixed = attention(q, k, v, is_visible_key)
         return functional.linear(mixed.transpose(1, 2).flatten(2), self.out)  # (B, H, Q, E) -> (B, Q, D)
 
     def extend(self, x: torch.Tensor, num_asked: int, first: int, cache: LayerCache) -> torch.Tensor:
@@ -120,7 +122,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return (B, T, D) -> (B, T, D)."""
-        return functional.linear(functional.linear(x, self.expand).relu_().square(), self.out)
+        hidden = functional.linear(x, self.expand).relu_()
+        return functional.linear(hidden.square() if hidden.requires_grad else hidden.square_(), self.out)
 
 
 class Block(nn.Module):

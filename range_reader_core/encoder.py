@@ -8,7 +8,7 @@ alone, which is why many hands are encoded as flat arrays and not read by read. 
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from range_reader_core.tokens import MAX_SEATS, BaseAction
 
 ENCODER_VERSION: Final = "1"  # part of every cache key: raise it when the same hand would encode differently
 MAX_POSITIONS: Final = 96
+WATCHER: Final = 255  # perspective_seat of a read that sees no cards
 
 _T = TypeVar("_T", np.int64, np.bool_)
 
@@ -190,6 +191,21 @@ class HandEncoder:
             num_cut_positions=int(num_cut.sum()),
         )
         return reads, counts
+
+
+def as_watched(reads: Reads) -> Reads:
+    """Return the reads as a watcher without cards has them: one a hand and villain, every slot hidden but the villain's.
+
+    Reads of one villain from several seats become one, the first. ``perspective_seat`` is ``WATCHER``.
+    """
+    keys = reads.hand_index * MAX_SEATS + reads.villain_seat
+    kept = reads.take(np.sort(np.unique(keys, return_index=True)[1]))
+    tokens_of_reads = kept.tokens.copy()
+    shown = np.flatnonzero(tokens_of_reads >= tokens.COMBO_OFFSET)
+    of_read = np.searchsorted(kept.offsets, shown, side="right") - 1
+    seat = shown - kept.offsets[of_read] - _first_slot(0) - kept.num_players[of_read]
+    tokens_of_reads[shown] = _HIDE[0] + seat
+    return replace(kept, tokens=tokens_of_reads, perspective_seat=np.full(kept.num_reads, WATCHER, dtype=np.uint8))
 
 
 def _first_slot(num_players: int) -> int:

@@ -248,7 +248,7 @@ class RangeReader:
         is_live = is_live_combo_at(batch.stream, rows, positions)  # (N, C)
         asked = (tensor.to(self.device) for tensor in (batch.stream, batch.values, rows, positions, is_live))
         logp = suit_averaged_logp(self.model, *asked, num_relabelings=num_relabelings, combo_table=self._combo_table)
-        return normalised(logp.exp())
+        return normalised(logp.exp_())
 
 
 def choose_device(device: str) -> torch.device:

@@ -23,7 +23,7 @@ from range_reader_core.orbits import average_over_stabiliser, representatives, s
 from range_reader_core.tokens import PAD, PERM_ACTION, PERM_COMBO
 
 _CPU_ROWS: Final = 512  # 2.7 MB of logits a pass stay in the cache
-_CPU_POSITIONS: Final = 768  # of a forward, for the same reason
+_CPU_POSITIONS: Final = 1024  # of a forward, for the same reason
 _CUDA_POSITIONS: Final = 32_768
 
 
@@ -57,10 +57,10 @@ def suit_averaged_logp(
     """
     check_num_relabelings(num_relabelings)
     _check_positions(rows, is_live)
-    removal = torch.zeros_like(is_live, dtype=torch.float32).masked_fill_(~is_live, -torch.inf)  # (N, C)
-    total = torch.zeros_like(removal)
+    total = torch.zeros(is_live.shape, device=is_live.device)  # (N, C)
     if not len(rows):
         return total
+    is_dead = ~is_live  # (N, C)
     asked = _by_row(rows, positions, len(stream))
     last = asked.positions.amax(dim=1)  # (B,)
     width = int(last.max()) + 1
@@ -90,7 +90,7 @@ def suit_averaged_logp(
             for relabeling, part in _runs(relabelings.repeat_interleave(asked.num[row]), num_rows):
                 back = perm_combo[relabeling]
                 logits = Readout(query[part], combo_vectors[back], combo_bias[back]).logits()
-                logits += removal[number[part]]  # (n, C)
+                logits.masked_fill_(is_dead[number[part]], -torch.inf)  # (n, C)
                 if is_averaged:
                     total.index_add_(0, number[part], logits.softmax(dim=1).mul_(share[number[part]]))
                 else:

@@ -5,7 +5,15 @@ import pytest
 import torch
 
 from range_reader_core import cards
-from range_reader_core.batching import BUCKET_BATCHES, Batch, DeviceReads, batches_per_epoch, epoch_batches, relabel
+from range_reader_core.batching import (
+    BUCKET_BATCHES,
+    Batch,
+    DeviceReads,
+    batches_per_epoch,
+    epoch_batches,
+    hide_perspective,
+    relabel,
+)
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.masks import is_live_combo, is_supervised
 from range_reader_core.reads import Reads
@@ -145,3 +153,22 @@ def row_of(batch: Batch, row: int) -> Batch:
     return Batch(
         tokens=batch.tokens[rows], values=batch.values[rows], targets=batch.targets[rows], read_index=batch.read_index[rows]
     )
+
+
+def test_hidden_perspectives_are_what_a_watcher_reads() -> None:
+    """A share of training reads has no cards; a slot hidden under the wrong seat would be another stream."""
+    hands = random_hands(6, 12)
+    encoder = HandEncoder()
+    reads, _ = encoder.encode_hands(hands)
+    batch = DeviceReads.from_reads(reads, torch.device("cpu")).batch(np.arange(reads.num_reads))
+    is_hidden = torch.arange(reads.num_reads) % 3 != 0
+    hidden = hide_perspective(batch, is_hidden)
+    assert torch.equal(hidden.tokens[~is_hidden], batch.tokens[~is_hidden])
+    assert torch.equal(hidden.values, batch.values)
+    by_id = {hand.hand_id: hand for hand in hands}
+    for index in is_hidden.nonzero()[:, 0].tolist():
+        hand = by_id[reads.hand_ids[reads.hand_index[index]]]
+        watched = encoder.encode(hand, int(reads.villain_seat[index]), None)
+        assert hidden.tokens[index, : len(watched.tokens)].tolist() == watched.tokens.tolist()
+    with pytest.raises(ValueError, match="flags"):
+        hide_perspective(batch, is_hidden[1:])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from range_reader_core import cards, tokens
-from range_reader_core.encoder import MAX_POSITIONS, EncodedRead, EncodingCounts, HandEncoder, augment_hand
+from range_reader_core.encoder import MAX_POSITIONS, WATCHER, EncodedRead, EncodingCounts, HandEncoder, as_watched, augment_hand
 from range_reader_core.hand import VOLUNTARY_CHIPS, CanonicalHand, Event, EventKind, LabelSource
 from tests.core.hands import (
     build_hand,
@@ -271,3 +271,24 @@ def _raising_war(num_raises: int) -> CanonicalHand:
     """Return a heads-up hand of 9 positions up to the posts, and one for each raise."""
     raises = [f"raise@{turn % 2} 4" for turn in range(num_raises)]
     return build_hand(["blind@0 1", "blind@1 2", *raises], holes=["AhAd", "KsKc"], stacks=[1000.0, 1000.0])
+
+
+def test_watched_reads_are_one_a_villain_and_show_no_cards() -> None:
+    """The watcher's stratum must be the reads that ``perspective=None`` gives, each once."""
+    hands = random_hands(8, 15)
+    encoder = HandEncoder()
+    reads, _ = encoder.encode_hands(hands)
+    watched = as_watched(reads)
+    by_id = {hand.hand_id: hand for hand in hands}
+    seen = set()
+    for index in range(watched.num_reads):
+        hand = by_id[watched.hand_ids[watched.hand_index[index]]]
+        villain = int(watched.villain_seat[index])
+        expected = encoder.encode(hand, villain, None)
+        assert watched.read(index)[0].tolist() == expected.tokens.tolist()
+        assert watched.read(index)[1].tolist() == expected.values.tolist()
+        assert int(watched.villain_combo[index]) == cards.combo_index(*hand.hole_cards[villain])
+        seen.add((hand.hand_id, villain))
+    assert len(seen) == watched.num_reads
+    assert seen == {(hand.hand_id, villain) for hand in hands for villain, _ in augment_hand(hand)}
+    assert set(watched.perspective_seat.tolist()) == {WATCHER}
