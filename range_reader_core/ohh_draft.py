@@ -6,7 +6,6 @@ bets are taken as hints. Cards shown are kept as labels; they never become steps
 """
 
 from bisect import bisect_right
-from enum import StrEnum
 from itertools import permutations
 from operator import attrgetter
 from typing import Final, Never
@@ -19,32 +18,9 @@ from range_reader_core.ohh_actions import CODES, PASSIVE, POST_KINDS, Code
 from range_reader_core.ohh_cards import HIDDEN_CARD
 from range_reader_core.ohh_rejects import RejectError, RejectReason
 from range_reader_core.ohh_schema import OhhAction, OhhHand, OhhPlayer, OhhPot, OhhRound
+from range_reader_core.ohh_tags import HandTag
 from range_reader_core.replay import RELATIVE_SLACK, cent_slack
 from range_reader_core.tokens import MAX_SEATS
-
-
-class HandTag(StrEnum):
-    """Oddities of a record, kept with the hand for study; ``replay.Oddity`` adds those of its betting."""
-
-    DEAD_BUTTON = "dead_button"  # the button is on an empty or busted seat
-    SMALL_BLIND_OFF_BUTTON = "small_blind_off_button"  # heads-up, and the button does not post the small blind
-    NO_SMALL_BLIND = "no_small_blind"
-    ZERO_POST = "zero_post"  # a post of nothing, left out of the events
-    DOUBLE_BLIND = "double_blind"  # one player posts both blinds
-    EXTRA_POST = "extra_post"  # a straddle, dead or extra blind
-    RUN_TWICE = "run_twice"  # the first board is kept
-    MID_SHOWDOWN = "mid_showdown"  # cards shown before the board was complete
-    PARTIAL_SHOW = "partial_show"  # one card of two shown: treated as unknown
-    FOLDED_SHOW = "folded_show"  # a folded player shows
-    OVERPAID = "overpaid"  # a short all-in wins more than it could match (a simulator's rule)
-    NO_POTS = "no_pots"
-    ADDED_TO_POT = "added_to_pot"
-    ADDED_CHIPS = "added_chips"
-    UNKNOWN_ACTION = "unknown_action"
-    NO_HOLE_CARDS = "no_hole_cards"
-    UNSTATED_RAKE = "unstated_rake"  # pots pay less than they hold and name no rake
-    NO_WRAPPER = "no_wrapper"
-    TOURNAMENT = "tournament"
 
 
 class Draft(msgspec.Struct, gc=False):
@@ -82,7 +58,7 @@ def draft(hand: OhhHand, tags: set[str]) -> Draft:
         RejectError: the record is not a readable no-limit hold'em hand.
     """
     try:
-        return _draft(hand, tags)
+        return _draft(hand, set(tags))
     except _NotSittingOutError as error:
         error.player.is_sitting_out = False
         return draft(hand, tags)
@@ -91,7 +67,7 @@ def draft(hand: OhhHand, tags: set[str]) -> Draft:
         if error.reason not in {RejectReason.STREET, RejectReason.BOARD_SHAPE} or len(set(ids)) < len(ids) or ids == sorted(ids):
             raise
     hand.rounds.sort(key=lambda played_round: played_round.id)
-    return _draft(hand, tags)
+    return _draft(hand, set(tags))
 
 
 # A fold or a check of a seat is always the same event: shared, not built again.

@@ -12,9 +12,9 @@ from typing import Any, Final, Never
 
 from range_reader_core.ohh_actions import CODES, Code, spec_name
 from range_reader_core.ohh_cards import card_names
-from range_reader_core.ohh_draft import HandTag
 from range_reader_core.ohh_rejects import RejectError, RejectReason
 from range_reader_core.ohh_schema import MAX_CHIPS, OhhAction, OhhBetLimit, OhhHand, OhhPlayer, OhhPot, OhhRound, OhhWin
+from range_reader_core.ohh_tags import HandTag
 
 Json = dict[str, Any]
 

@@ -11,8 +11,9 @@ import msgspec
 
 from range_reader_core.cards import format_card
 from range_reader_core.hand import CanonicalHand, Event, unchecked_hand
-from range_reader_core.ohh_draft import Draft, HandTag
+from range_reader_core.ohh_draft import Draft
 from range_reader_core.ohh_rejects import RejectError, RejectReason
+from range_reader_core.ohh_tags import HandTag
 from range_reader_core.replay import RELATIVE_SLACK, Played, ReplayError, cent_slack, play, uncalled_chips
 
 

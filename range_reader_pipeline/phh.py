@@ -19,9 +19,10 @@ from typing import Any, BinaryIO, Final, TypeVar
 from pokerkit import HandHistory
 
 from range_reader_core.hand import NO_SEAT, CanonicalHand
-from range_reader_core.ohh_draft import Draft, HandTag
+from range_reader_core.ohh_draft import Draft
 from range_reader_core.ohh_rejects import Reject, RejectError, RejectReason, excerpt
 from range_reader_core.ohh_settle import settle
+from range_reader_core.ohh_tags import HandTag
 from range_reader_core.replay import RELATIVE_SLACK, cent_slack
 from range_reader_core.tokens import MAX_SEATS
 from range_reader_pipeline.phh_play import AUTOMATIONS, Chips, PlayedHand

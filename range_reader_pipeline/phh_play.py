@@ -24,8 +24,8 @@ from pokerkit.state import (
 
 from range_reader_core import cards
 from range_reader_core.hand import BOARD_CARDS, NO_SEAT, Event, EventKind, LabelSource
-from range_reader_core.ohh_draft import HandTag
 from range_reader_core.ohh_rejects import RejectError, RejectReason
+from range_reader_core.ohh_tags import HandTag
 
 Chips = int | Decimal  # exact, as PokerKit reads them
 Cards = tuple[int | None, ...]  # None where a card is unknown
