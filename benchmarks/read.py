@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.read [--preset cpu] [--checkpoint PATH] [--ohh FILE] [--seconds 15]``. Without a checkpoint the weights of
 the preset are random, which costs the same. Hands are random legal ones; ``--ohh`` counts renamings and checks sessions on real
-hands instead. Times are wall-clock medians with the 90th percentile; one thread reads unless ``--threads`` says more, and the
-service and its clients are two processes on the loopback interface that end by themselves.
+hands instead. Times are medians of the wall clock and of the reading thread's processor time, which other programs disturb
+less; one thread reads unless ``--threads`` says more. The service and its clients are two processes on the loopback interface
+that end by themselves.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import http.client
 import itertools
 import json
 import multiprocessing
+import os
 import socket
 import sys
 import threading
@@ -102,7 +104,7 @@ def print_sessions(reader: RangeReader, dealt: Sequence[CanonicalHand], repeats:
     """Time observing an event and reading every other live seat."""
     print("one step of a session, all other live seats of six:")
     for num_relabelings, name in ((1, "single forward"), (24, "suit-averaged")):
-        times: list[float] = []
+        times: list[tuple[float, float]] = []
         for hand in dealt[: max(2, repeats // (2 if num_relabelings == 1 else 8))]:
             session = reader.session(
                 stacks=hand.stacks,
@@ -124,15 +126,15 @@ def print_sessions(reader: RangeReader, dealt: Sequence[CanonicalHand], repeats:
 def print_trajectories(reader: RangeReader, dealt: Sequence[CanonicalHand]) -> None:
     """Compare reading trajectories together with reading them one at a time."""
     requests = [ReadRequest(hand=hand, villain=1, perspective=0) for hand in dealt]
-    print(f"trajectories of {len(requests)} six-handed hands:")
-    for num_relabelings, num, name in ((1, len(requests), "single forward"), (24, len(requests) // 8, "suit-averaged")):
+    print("trajectories of six-handed hands, processor time:")
+    for num_relabelings, num, name in ((1, len(requests), "single forward"), (24, max(1, len(requests) // 8), "suit-averaged")):
         chosen = requests[:num]
-        few = chosen[: max(1, num // 4)]
-        together = _seconds(lambda chosen=chosen, k=num_relabelings: reader.trajectories(chosen, k)) / len(chosen)
-        alone = _seconds(lambda few=few, k=num_relabelings: [reader.trajectory(request.hand, 1, 0, k) for request in few]) / len(
-            few
+        _, together = _seconds(lambda chosen=chosen, k=num_relabelings: reader.trajectories(chosen, k))
+        _, alone = _seconds(
+            lambda chosen=chosen, k=num_relabelings: [reader.trajectory(request.hand, 1, 0, k) for request in chosen]
         )
-        print(f"  {name:<24} {1 / together:8.0f} a second together, {1 / alone:6.0f} one at a time: {alone / together:.1f} times")
+        rates = f"{num / together:6.0f} a second together, {num / alone:6.0f} one at a time"
+        print(f"  {name:<24} {rates}: {alone / together:.1f} times, {num} hands")
 
 
 def print_renamings(dealt: Sequence[CanonicalHand]) -> None:
@@ -196,16 +198,19 @@ def print_service(options: argparse.Namespace) -> int:
         _wait_for(port)
         bodies = [json.dumps(_question(hand)).encode() for hand in random_hands(9, NUM_QUESTIONS, 6)]
         _ask_together(port, bodies, seconds=1.0)  # first requests are slower
-        before = _resident_mb(server.pid)
+        before, begin_cpu = _resident_mb(server.pid), _processor_s(server.pid)
         latencies, failures = _ask_together(port, bodies, seconds=options.seconds)
-        after = _resident_mb(server.pid)
+        after, cpu = _resident_mb(server.pid), _processor_s(server.pid) - begin_cpu
     finally:
         server.terminate()
         server.join(10)
     rate = len(latencies) / options.seconds
     print(f"service, {NUM_CLIENTS} clients, {options.seconds:g} s of single-forward beliefs:")
-    print(f"  {rate:.0f} requests a second, {len(failures)} failed, {_summary(latencies)}")
-    print(f"  resident memory {before:.0f} MB before, {after:.0f} MB after")
+    median, p99 = np.quantile(latencies, [0.5, 0.99]) * 1e3 if latencies else (np.nan, np.nan)
+    print(f"  {rate:.0f} requests a second, {len(failures)} failed, answered within {median:.0f} ms (median), {p99:.0f} ms (99%)")
+    print(
+        f"  {cpu / max(1, len(latencies)) * 1e3:.1f} ms of processor a request; memory {before:.0f} MB before, {after:.0f} MB after"
+    )
     for failure in failures[:3]:
         print(f"  {failure}")
     return len(failures)
@@ -290,6 +295,14 @@ def _resident_mb(pid: int | None) -> float:
     return int(lines[0].split()[1]) / 1024 if lines else float("nan")
 
 
+def _processor_s(pid: int | None) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return float("nan")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _num_streams(hand: CanonicalHand) -> int:
     stream = torch.from_numpy(HandEncoder().encode(hand, 1, 0).tokens.astype(np.int64))[None]
     return int(representatives(stabiliser(stream)).sum())
@@ -299,14 +312,18 @@ def _opening(hand: CanonicalHand) -> CanonicalHand:
     return replace(hand, events=())
 
 
-def _seconds(function: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+def _seconds(function: Callable[[], object]) -> tuple[float, float]:
+    """Return wall-clock and processor seconds of a call."""
+    begin, begin_cpu = time.perf_counter(), time.thread_time()
     function()
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, time.thread_time() - begin_cpu
 
 
-def _summary(seconds: Sequence[float]) -> str:
-    return f"median {np.median(seconds) * 1e3:6.2f} ms, p90 {np.quantile(seconds, 0.9) * 1e3:6.2f} ms, n {len(seconds)}"
+def _summary(seconds: Sequence[tuple[float, float]]) -> str:
+    wall, cpu = np.array(seconds).T * 1e3
+    return (
+        f"median {np.median(wall):6.2f} ms (processor {np.median(cpu):6.2f}), p90 {np.quantile(wall, 0.9):6.2f} ms, n {len(wall)}"
+    )
 
 
 def _mean(counted: Counter[int]) -> float:

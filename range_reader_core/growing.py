@@ -50,6 +50,7 @@ class GrowingStreams:
         self._values = torch.zeros(1, most, device=self.device)  # (1, M)
         self._values[0, : self.length] = torch.from_numpy(values)
         self._num_read = 0  # positions that the caches hold
+        self._identity = torch.arange(NUM_RELABELINGS, device=self.device).eq(0).unsqueeze(0)  # (1, 24)
         self._pending = deque([(self.length, self._stabiliser())])
         self._is_fixing = self._pending[0][1]  # (1, 24), of the positions that the caches hold
         self._relabelings = self._representatives(self._is_fixing)  # (G,)
@@ -93,10 +94,12 @@ class GrowingStreams:
         with torch.inference_mode():
             self._catch_up()
             logits = Readout(self.model.query(self._hidden), *self._combo_table).logits()  # (R, C)
+            if not self.is_averaged:
+                return logits.masked_fill_(~is_live, -torch.inf).softmax(dim=1)
             back = _perm_combo_on(self.device)[self._relabelings]  # (G, C)
             named_back = logits.view(len(self._streams), len(back), -1).gather(2, back.expand(len(self._streams), -1, -1))
             mean = named_back.masked_fill_(~is_live, -torch.inf).softmax(dim=2).mean(dim=1)  # (V, G, C) -> (V, C)
-            return average_over_stabiliser(mean, self._is_fixing.expand(len(mean), -1)) if self.is_averaged else mean
+            return average_over_stabiliser(mean, self._is_fixing.expand(len(mean), -1))
 
     def _catch_up(self) -> None:
         """Forward everything that was appended, as many positions at a time as the same renamings tell apart."""
@@ -108,8 +111,10 @@ class GrowingStreams:
             self._forward(end)
 
     def _forward(self, end: int) -> None:
-        renamed = _perm_action_on(self.device)[self._relabelings[:, None], self._streams[:, None, :end]]  # (V, G, T)
-        streams = renamed.flatten(0, 1)  # (R, T)
+        streams = self._streams[:, :end]
+        if self.is_averaged:
+            renamed = _perm_action_on(self.device)[self._relabelings[:, None], streams[:, None]]  # (V, G, T)
+            streams = renamed.flatten(0, 1)  # (R, T)
         x = self.model.embedding(streams, self._values[:, :end].expand(len(streams), -1), self._num_read)  # (R, S, D)
         last = len(self._caches) - 1
         for index, (block, cache) in enumerate(zip(self.model.blocks, self._caches, strict=True)):
@@ -146,9 +151,7 @@ class GrowingStreams:
 
     def _stabiliser(self) -> torch.Tensor:
         """Return the stabiliser of the streams so far, (1, 24): they show the same cards. A single forward renames nothing."""
-        if not self.is_averaged:
-            return torch.arange(NUM_RELABELINGS, device=self.device).eq(0).unsqueeze(0)
-        return stabiliser(self._streams[:1, : self.length])
+        return stabiliser(self._streams[:1, : self.length]) if self.is_averaged else self._identity
 
     def _representatives(self, is_fixing: torch.Tensor) -> torch.Tensor:
         if not self.is_averaged:
