@@ -136,6 +136,23 @@ def test_a_completed_short_blind_reopens_the_action_only_for_those_who_put_in_le
         play(stacks, [parse_event(text) for text in [*steps, *end]], big_blind=2.0, slack_chips=0.0)
 
 
+def test_a_raise_is_measured_by_the_last_one() -> None:
+    """Three more chips are under the minimum once somebody has raised by four."""
+    start = ["blind@1 1", "blind@2 2", "raise@0 6"]
+    stacks = [100.0, 100.0, 100.0]
+    for last, oddities in (("raise@1 9", set()), ("raise@1 8", {"under_min_raise"})):
+        steps = [parse_event(text) for text in [*start, last, "fold@2", "fold@0"]]
+        assert play(stacks, steps, big_blind=2.0, slack_chips=0.0).oddities == oddities
+
+
+def test_a_live_post_after_an_action_has_to_be_answered() -> None:
+    """Exporters write a straddle down when they see it; who called the big blind before it still owes the difference."""
+    steps = ["blind@1 1", "blind@2 2", "call@3 2", "blind@0 4", "call@1 3", "call@2 2", "call@3 2", "check@0"]
+    end = [text for deal in ("flop 2c 7d Ts", "turn Kh", "river 3s") for text in (deal, "check@1", "check@2", "check@3", "check@0")]
+    played = play([100.0] * 4, [parse_event(text) for text in [*steps, *end]], big_blind=2.0, slack_chips=0.0)
+    assert played.gross_chips == 16.0
+
+
 def test_uncalled_chips_are_what_nobody_matched() -> None:
     """Highest less second highest, street by street."""
     assert uncalled_chips([[1.0, 2.0, 6.0], [0.0, 0.0, 0.0], [5.0, 5.0, 3.0]]) == 4.0
