@@ -33,8 +33,9 @@ class TrainConfig:
     starts_at_static_range: bool = False  # the head's bias starts at the training villains' static range
     is_compiled: bool = False  # compile the blocks; falls back where that is not to be had
     precision: Precision = "auto"  # of the blocks; auto is bfloat16 where the hardware multiplies it fast
-    eval_reads: int = 4096  # val reads scored at each validation, the first ones in their given order
+    eval_reads: int = 8192  # at most so many val reads are scored at each validation, one a hand and villain
     num_evaluations: int = 20  # validations, evenly spaced over the budget
+    tie_errors: float = 1.0  # val mrr within so many standard errors of the highest is a tie, which the lower val loss wins
     save_every_s: float = 60.0  # seconds between saves of last/; each validation saves too
     report_every_s: float = 10.0  # seconds between Progress events
     seed: int = 0
@@ -59,6 +60,9 @@ class TrainConfig:
         if any(not 0.0 <= getattr(self, name) < 1.0 for name in fractions) or not 0.0 <= self.final_fraction <= 1.0:
             msg = f"training: expected {', '.join(fractions)} in [0, 1) and final_fraction in [0, 1], got {self}"
             raise ValueError(msg)
-        if self.weight_decay < 0.0 or self.seed < 0 or self.precision not in get_args(Precision):
-            msg = f"training: expected weight_decay >= 0, seed >= 0 and precision of {get_args(Precision)}, got {self}"
+        if self.weight_decay < 0.0 or self.tie_errors < 0.0 or self.seed < 0 or self.precision not in get_args(Precision):
+            msg = (
+                f"training: expected weight_decay, tie_errors and seed of at least 0 and precision of {get_args(Precision)}, "
+                f"got {self.weight_decay}, {self.tie_errors}, {self.seed} and {self.precision!r}"
+            )
             raise ValueError(msg)

@@ -56,9 +56,10 @@ class Evaluated:
     train_loss_nats: float  # mean over the steps since the last validation
     val_loss_nats: float
     val_mrr: float
+    val_mrr_error: float  # standard error over hands
     val_mean_rank: float
     num_positions: int  # supervised positions scored
-    is_best: bool  # by val_mrr, and now in best.safetensors
+    is_best: bool  # kept as best.safetensors; see validation.is_better
 
 
 TrainEvent = Started | Resumed | CompileFailed | Progress | Evaluated

@@ -8,28 +8,22 @@ by one rename, so a kill at any moment leaves both usable. A step itself lies in
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import torch
 
-from range_reader_core.batching import DeviceReads
 from range_reader_core.checkpoint import BEST_NAME, CheckpointSidecar, read_sidecar, save_checkpoint
 from range_reader_core.learner import Learner, StepLoss
-from range_reader_core.masks import is_live_combo_at, is_supervised
-from range_reader_core.metrics import MetricSums, score_positions
-from range_reader_core.model import RangeReaderModel
 from range_reader_core.optim import learning_rate_factor
 from range_reader_core.reads import Reads
 from range_reader_core.train_config import TrainConfig
 from range_reader_core.train_events import CompileFailed, Evaluated, Progress, Resumed, Started, TrainEvent
 from range_reader_core.train_state import Standing, load_state, save_state
+from range_reader_core.validation import Validator, choose_reads, is_better
 
 LOG_NAME: Final = "train_log.jsonl"
-EVALUATION_BATCH: Final = 256
-"""Val reads scored at once: about 6000 positions, 30 MB of logits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +31,7 @@ class TrainResult:
     """What a finished training has to show. The weights lie in ``checkpoint`` with their sidecar beside them."""
 
     checkpoint: Path
-    best: Evaluated  # the validation whose weights were kept
+    best: Evaluated  # the validation whose weights were kept, see validation.is_better
     history: tuple[Evaluated, ...]  # every validation
     num_steps: int
     num_reads_seen: int  # reads in those steps, repeats counted
@@ -81,7 +75,7 @@ def train(
     """
     started_at = clock()
     learner = Learner(config, train_reads, device)
-    val = DeviceReads.from_reads(val_reads.take(np.arange(min(config.eval_reads, val_reads.num_reads))), device)
+    validator = Validator(choose_reads(val_reads, config.eval_reads), device, learner.precision)
     run_folder.mkdir(parents=True, exist_ok=True)
     saved = load_state(run_folder, identity, learner.model, learner.average, learner.optimizer)
     sidecar = CheckpointSidecar(
@@ -91,7 +85,7 @@ def train(
         git_commit=git_commit,
         train_config=asdict(config),
     )
-    run = _Run(config, learner, val, run_folder, saved or Standing(identity=identity), sidecar, on_event, clock, started_at)
+    run = _Run(config, learner, validator, run_folder, saved or Standing(identity=identity), sidecar, on_event, clock, started_at)
     try:
         run.advance(was_resumed=saved is not None)
     except BaseException:
@@ -100,22 +94,6 @@ def train(
             run.save()
         raise
     return run.result(was_resumed=saved is not None)
-
-
-def validate(model: RangeReaderModel, reads: DeviceReads, precision: torch.dtype = torch.float32) -> MetricSums:
-    """Return the metrics of a model over all supervised positions of the reads, one forward each."""
-    sums = MetricSums()
-    order = np.argsort(reads.lengths, kind="stable")
-    with torch.inference_mode():
-        for start in range(0, len(order), EVALUATION_BATCH):
-            batch = reads.batch(order[start : start + EVALUATION_BATCH])
-            rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)  # (N,) each
-            x = model.embed(batch.tokens, batch.values)
-            with torch.autocast(x.device.type, precision, enabled=precision != torch.float32):
-                hidden = model.trunk(x)[rows, positions]  # (B, T, D) -> (N, D)
-            is_live = is_live_combo_at(batch.tokens, rows, positions)  # (N, C)
-            sums.add(score_positions(model.logits(hidden), batch.targets[rows], is_live))
-    return sums
 
 
 class _Interval:
@@ -139,7 +117,7 @@ class _Run:
         self,
         config: TrainConfig,
         learner: Learner,
-        val: DeviceReads,
+        validator: Validator,
         run_folder: Path,
         standing: Standing,
         sidecar: CheckpointSidecar,
@@ -147,7 +125,7 @@ class _Run:
         clock: Callable[[], float],
         started_at: float,
     ) -> None:
-        self.config, self.learner, self.val, self.run_folder = config, learner, val, run_folder
+        self.config, self.learner, self.validator, self.run_folder = config, learner, validator, run_folder
         self.standing, self.sidecar, self.on_event, self.clock = standing, sidecar, on_event, clock
         self.started_at = self.saved_at = started_at
         self.elapsed_before_s = standing.elapsed_s
@@ -228,7 +206,7 @@ class _Run:
                 is_compiled=self.learner.is_compiled,
                 num_parameters=self.learner.model.num_parameters(),
                 num_train_reads=self.learner.reads.num_reads,
-                num_val_reads=self.val.num_reads,
+                num_val_reads=self.validator.reads.num_reads,
                 setup_s=setup_s,
             )
         )
@@ -250,25 +228,23 @@ class _Run:
         if self.standing.history and self.standing.history[-1].step == self.standing.step:
             return
         paused_at, standing = self.clock(), self.standing
-        sums = validate(self.learner.average, self.val, self.learner.precision)
-        means = sums.means()
-        # A tie replaces: a resumed run that repeats the validation behind best.safetensors ends up where it was.
-        is_best = self.best is None or means["mrr"] >= self.best.val_mrr
+        scored = self.validator.score(self.learner.average)
         standing.num_evaluations = int(progress * self.config.num_evaluations)
         standing.evaluation_s = self.clock() - paused_at
         event = Evaluated(
             step=standing.step,
             elapsed_s=self.elapsed_s(),
             train_loss_nats=standing.interval_nats / standing.interval_positions,
-            val_loss_nats=means["loss_nats"],
-            val_mrr=means["mrr"],
-            val_mean_rank=means["mean_rank"],
-            num_positions=sums.count,
-            is_best=is_best,
+            val_loss_nats=scored.means["loss_nats"],
+            val_mrr=scored.means["mrr"],
+            val_mrr_error=scored.mrr_error,
+            val_mean_rank=scored.means["mean_rank"],
+            num_positions=scored.num_positions,
+            is_best=False,
         )
-        if is_best:
-            save_checkpoint(self.run_folder / BEST_NAME, self.learner.average, self.sidecar.scored(event, means))
-            self.best = event
+        if is_better(event, self.best, standing.history, self.config.tie_errors):
+            event = self.best = replace(event, is_best=True)
+            save_checkpoint(self.run_folder / BEST_NAME, self.learner.average, self.sidecar.scored(event, scored.means))
         standing.record(event)
         self.save()
         self._tell(event)

@@ -22,6 +22,7 @@ VALIDATION = Evaluated(
     train_loss_nats=6.9,
     val_loss_nats=6.8,
     val_mrr=0.016,
+    val_mrr_error=0.001,
     val_mean_rank=330.0,
     num_positions=900,
     is_best=True,

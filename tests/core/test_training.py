@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-from range_reader_core.batching import DeviceReads
 from range_reader_core.checkpoint import load_checkpoint
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.learner import Learner, resolve_precision
@@ -23,7 +22,8 @@ from range_reader_core.presets import PRESETS, cpu, preset, reference, reference
 from range_reader_core.reads import Reads, save_reads
 from range_reader_core.train_config import TrainConfig
 from range_reader_core.train_events import CompileFailed, Evaluated, Progress, Resumed, Started, TrainEvent
-from range_reader_core.training import LOG_NAME, TrainResult, train, validate
+from range_reader_core.training import LOG_NAME, TrainResult, train
+from range_reader_core.validation import Validator, choose_reads
 from tests.core.hands import random_hands
 
 CPU = torch.device("cpu")
@@ -32,7 +32,7 @@ SMALL = replace(
     tiny(),
     model=ModelConfig(num_layers=2, width=16, num_heads=2, dropout=0.1, head="composed"),
     batch_size=8,
-    max_steps=12,
+    max_steps=8,
     num_evaluations=4,
     eval_reads=12,
 )
@@ -105,8 +105,8 @@ def test_it_learns_what_there_is_to_learn(reads: tuple[Reads, Reads], tmp_path: 
     few = reads[0].take(np.arange(24))
     config = replace(
         SMALL,
-        max_steps=150,
-        learning_rate=1e-2,
+        max_steps=40,
+        learning_rate=2e-2,
         model=replace(SMALL.model, dropout=0.0),
         has_random_relabeling=False,
         weight_decay=0.0,
@@ -117,7 +117,7 @@ def test_it_learns_what_there_is_to_learn(reads: tuple[Reads, Reads], tmp_path: 
 
 def test_the_loss_trace_is_golden(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
     """A change that should not alter results must leave every loss where it was; one that should, regenerates the file."""
-    losses = [event.train_loss_nats for event in run(reads, tmp_path, replace(SMALL, num_evaluations=12)).history]
+    losses = [event.train_loss_nats for event in run(reads, tmp_path, replace(SMALL, num_evaluations=8)).history]
     golden = json.loads(GOLDEN.read_text())
     # Other libraries of matrix products round otherwise; a changed recipe moves the later losses by far more.
     assert losses == pytest.approx(golden["train_loss_nats"], rel=2e-5)
@@ -141,7 +141,7 @@ def test_global_randomness_neither_enters_nor_changes(reads: tuple[Reads, Reads]
     assert_same_run(first, run(reads, tmp_path / "b"))
 
 
-@pytest.mark.parametrize("stop_at", [1, 3, 7, 11])
+@pytest.mark.parametrize("stop_at", [1, 2, 7])
 def test_a_stopped_and_resumed_run_equals_an_undisturbed_one(reads: tuple[Reads, Reads], tmp_path: Path, stop_at: int) -> None:
     """Bit for bit: weights, average, moments, order, relabelings, dropout and the loss between validations."""
     config = replace(SMALL, report_every_s=1e-9)
@@ -186,7 +186,7 @@ def test_an_interrupted_update_is_not_saved(reads: tuple[Reads, Reads], tmp_path
     def interrupted(optimizer: torch.optim.AdamW) -> None:
         calls.append(1)
         real_step(optimizer)
-        if len(calls) == 8:
+        if len(calls) == 6:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(torch.optim.AdamW, "step", interrupted)
@@ -196,7 +196,7 @@ def test_an_interrupted_update_is_not_saved(reads: tuple[Reads, Reads], tmp_path
     events: list[TrainEvent] = []
     resumed = run(reads, tmp_path / "parts", on_event=events.append)
     assert isinstance(events[0], Resumed)
-    assert events[0].step == 6  # the validation before
+    assert events[0].step == 4  # the validation before
     assert_same_run(whole, resumed)
 
 
@@ -282,32 +282,20 @@ def test_a_best_newer_than_last_is_kept(reads: tuple[Reads, Reads], tmp_path: Pa
 
 def test_the_best_validation_is_what_is_kept(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
     """By mrr, of the averaged weights, and with the sidecar that tells so."""
-    result = run(reads, tmp_path, replace(SMALL, learning_rate=0.05, max_steps=30, num_evaluations=10))
+    config = replace(SMALL, learning_rate=0.02, max_steps=30, num_evaluations=10, tie_errors=0.0)
+    result = run(reads, tmp_path, config)
     mrrs = [event.val_mrr for event in result.history]
     assert len(mrrs) == 10
     assert result.best.val_mrr == max(mrrs)
     assert mrrs.index(max(mrrs)) < 9  # otherwise the last would do
     model, sidecar = load_checkpoint(tmp_path, CPU)
-    val = DeviceReads.from_reads(reads[1].take(np.arange(SMALL.eval_reads)), CPU)
-    means = validate(model, val).means()
+    means = Validator(choose_reads(reads[1], SMALL.eval_reads), CPU).score(model).means
     assert means["mrr"] == pytest.approx(result.best.val_mrr, rel=1e-6)
     assert sidecar.metrics["loss_nats"] == result.best.val_loss_nats
     assert sidecar.step == result.best.step
     assert [event.is_best for event in result.history] == [mrr >= max(mrrs[: i + 1]) for i, mrr in enumerate(mrrs)]
-
-
-def test_validation_does_not_depend_on_batches(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
-    """Padding and company must not change a score, and every supervised position counts once."""
-    run(reads, tmp_path)
-    model, _ = load_checkpoint(tmp_path, CPU)
-    val = reads[1].take(np.arange(12))
-    whole = validate(model, DeviceReads.from_reads(val, CPU))
-    total, count = 0.0, 0
-    for index in range(12):
-        one = validate(model, DeviceReads.from_reads(val.take(np.array([index])), CPU))
-        total, count = total + one.sums[0], count + one.count
-    assert whole.count == count
-    assert whole.sums[0] == pytest.approx(total, rel=1e-5)
+    by_loss = run(reads, tmp_path / "ties", replace(config, tie_errors=1e9))
+    assert by_loss.best.val_loss_nats == min(event.val_loss_nats for event in by_loss.history) < result.best.val_loss_nats
 
 
 def test_events_tell_the_run_and_are_logged(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
@@ -319,15 +307,15 @@ def test_events_tell_the_run_and_are_logged(reads: tuple[Reads, Reads], tmp_path
     assert events[0].num_train_reads == reads[0].num_reads
     assert events[0].num_val_reads == SMALL.eval_reads
     progress = [event for event in events if isinstance(event, Progress)]
-    assert [event.step for event in progress] == list(range(1, 13))
+    assert [event.step for event in progress] == list(range(1, 9))
     assert all(event.reads_per_s > 0.0 and math.isfinite(event.loss_nats) for event in progress)
-    assert max(event.learning_rate for event in progress) == pytest.approx(SMALL.learning_rate, rel=0.02)
+    assert max(event.learning_rate for event in progress) == pytest.approx(SMALL.learning_rate, rel=0.05)
     evaluated = tuple(event for event in events if isinstance(event, Evaluated))
     assert evaluated == result.history
-    assert [event.step for event in evaluated] == [3, 6, 9, 12]
+    assert [event.step for event in evaluated] == [2, 4, 6, 8]
     # What a validation calls the training loss is the mean over the steps since the one before.
     of_steps = [event.loss_nats for event in progress]
-    assert min(of_steps[3:6]) < evaluated[1].train_loss_nats < max(of_steps[3:6])
+    assert min(of_steps[2:4]) < evaluated[1].train_loss_nats < max(of_steps[2:4])
     lines = [json.loads(line) for line in (tmp_path / LOG_NAME).read_text().splitlines()]
     assert [line.pop("event") for line in lines] == [type(event).__name__ for event in events]
     assert lines[-1] == asdict(events[-1])
@@ -434,7 +422,7 @@ CHANGES: dict[str, object] = {
     "seed": 1,
 }
 # These change how the run goes and not what it computes; each has a test of its own.
-ELSEWHERE = {"budget_seconds", "is_compiled", "save_every_s", "report_every_s"}
+ELSEWHERE = {"tie_errors", "budget_seconds", "is_compiled", "save_every_s", "report_every_s"}
 
 
 def test_every_field_of_the_config_has_an_effect(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
@@ -455,10 +443,10 @@ def test_last_is_saved_as_often_as_asked(reads: tuple[Reads, Reads], tmp_path: P
 
     monkeypatch.setattr("range_reader_core.training.save_state", note)
     run(reads, tmp_path / "often", replace(SMALL, save_every_s=1e-9, num_evaluations=1))
-    assert set(range(1, 13)) <= set(saved_at)
+    assert set(range(1, 9)) <= set(saved_at)
     saved_at.clear()
     run(reads, tmp_path / "seldom", replace(SMALL, save_every_s=1e9, num_evaluations=2))
-    assert sorted(set(saved_at)) == [6, 12]
+    assert sorted(set(saved_at)) == [4, 8]
 
 
 def test_compilation_that_fails_is_told_and_done_without(

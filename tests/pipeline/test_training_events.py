@@ -38,6 +38,7 @@ def _evaluated(step: int, elapsed_s: float, *, val_mrr: float = 0.02, is_best: b
         train_loss_nats=6.6,
         val_loss_nats=6.55,
         val_mrr=val_mrr,
+        val_mrr_error=0.001,
         val_mean_rank=330.0,
         num_positions=99,
         is_best=is_best,
