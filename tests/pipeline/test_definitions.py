@@ -27,7 +27,13 @@ def _graph() -> str:
         pools = repository.asset_graph.get(spec.key).pools
         tags = " ".join(f"{key}={value}" for key, value in sorted(spec.tags.items()) if not key.startswith("dagster/kind"))
         kinds = ",".join(sorted(spec.kinds))
-        columns = (f"asset {spec.key.to_user_string()} <- {parents}", spec.group_name, kinds, tags, f"pools {','.join(pools) or '-'}")
+        columns = (
+            f"asset {spec.key.to_user_string()} <- {parents}",
+            spec.group_name,
+            kinds,
+            tags,
+            f"pools {','.join(pools) or '-'}",
+        )
         lines.append(" | ".join(str(column) for column in columns))
     lines += [f"check {key.asset_key.to_user_string()}:{key.name}" for key in sorted(repository.asset_graph.asset_check_keys)]
     lines += [f"job {job.name}" for job in sorted(repository.get_all_jobs(), key=lambda job: job.name) if job.name != "__ASSET_JOB"]
