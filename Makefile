@@ -25,10 +25,10 @@ export RANGE_READER_OHH := $(OHH)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui test check fix clean
+.PHONY: help setup run ui test bench-read check fix clean
 
 help: ## list the targets and the knobs
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "  OHH=<folder>        hand histories to read (default: HOME_DIR/ohh)"
 	@echo "  HOME_DIR=<folder>   where everything made is kept (default: range_reader_home)"
@@ -58,6 +58,9 @@ ui: $(STAMP) ## the Dagster UI on 127.0.0.1:PORT, with the sensor watching the f
 
 test: $(STAMP) ## every test
 	@$(BIN)/pytest -q
+
+bench-read: $(STAMP) ## what reading one hand costs; OHH=<file> for real hands
+	@$(BIN)/python -m benchmarks.read $(if $(OHH),--ohh $(OHH))
 
 check: $(STAMP) ## format, lint, types and the fast tests
 	$(BIN)/ruff format --check .

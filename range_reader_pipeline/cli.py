@@ -31,6 +31,7 @@ def main() -> None:
     range-reader run --ohh FOLDER        from hand history files to a trained reader and two reports
     range-reader query --ohh FILE ...    what one villain of one hand is believed to hold
     range-reader ingest FILE ...         what files hold and what is refused, and why
+    range-reader serve                   the same reads over HTTP on this machine, for programs
 
     Everything that is made lies in RANGE_READER_HOME (default ./range_reader_home).
 
@@ -200,6 +201,33 @@ def ingest(files: tuple[Path, ...]) -> None:
                 click.echo(f"  and {len(found.rejects) - MAX_REJECTS_SHOWN} more")
     if is_any_empty:
         sys.exit(1)
+
+
+@main.command()
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Folder or .safetensors file. Default: the kept run of HOME, after checking its weights.",
+)
+@click.option("--home", metavar="FOLDER", help="Default: $RANGE_READER_HOME, else ./range_reader_home.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to compute.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on. Others can ask unless it is loopback.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8326, show_default=True, help="TCP port.")
+def serve(checkpoint: Path | None, home: str | None, device: str, host: str, port: int) -> None:
+    """Answer beliefs about hands over HTTP until Ctrl-C.
+
+    The page at / shows how to ask; /openapi.json describes every request. Requests are bounded in size and rate. There is no
+    login: whoever reaches the address can ask.
+    """
+    with _one_line_errors():
+        from range_reader_core.inference import RangeReader
+        from range_reader_pipeline import service
+        from range_reader_pipeline.reading import latest_reader
+
+        reader = RangeReader.load(checkpoint, device=device) if checkpoint else latest_reader(home, device)
+        click.echo(f"answering on http://{host}:{port} (Ctrl-C ends it)")
+        service.serve(reader, host=host, port=port)
 
 
 @contextmanager
