@@ -17,6 +17,8 @@ export RANGE_READER_PRESET := $(PRESET)
 export RANGE_READER_TRAIN_MINUTES := $(TRAIN_MINUTES)
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+# A training fills the cores, and launching a run beside it can take longer than Dagster's minute.
+export DAGSTER_GRPC_TIMEOUT_SECONDS ?= 300
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/.cache/torchinductor
 export TRITON_CACHE_DIR := $(CURDIR)/.cache/triton

@@ -43,10 +43,14 @@ class CurvePoint:
     train_loss_nats: float
     val_loss_nats: float
     val_mrr: float
+    is_best: bool  # its weights were kept, until a later one's were
 
 
 def training_curve(points: Sequence[CurvePoint], *, static_loss_nats: float, static_mrr: float) -> bytes:
-    """Draw loss and val mrr over training time beside the static range's scores on the same positions.
+    """Draw loss and val mrr over training time, the kept validation marked.
+
+    The static range's scores are those of the finished run's comparison, on val reads that runs of all presets share; the curve
+    is of the reads that this run was validated with. The line says so.
 
     Raises:
         ValueError: there is no point.
@@ -64,10 +68,12 @@ def training_curve(points: Sequence[CurvePoint], *, static_loss_nats: float, sta
     _dress(loss_axes, title="loss, nats per position", x_label="minutes of training")
     loss_axes.legend(frameon=False, fontsize=8)
     mrr_axes.plot(minutes, [point.val_mrr for point in points], color=VALIDATION, marker=marker)
-    best = max(points, key=lambda point: point.val_mrr)
-    mrr_axes.plot([best.minutes], [best.val_mrr], color=VALIDATION, marker="o", linestyle="")
+    kept = [point for point in points if point.is_best][-1:]
+    mrr_axes.plot([point.minutes for point in kept], [point.val_mrr for point in kept], color=VALIDATION, marker="o", linestyle="")
     _floor_line(mrr_axes, static_mrr)
-    _dress(mrr_axes, title=f"validation mrr, best {best.val_mrr:.4f}", x_label="minutes of training")
+    _dress(
+        mrr_axes, title="validation mrr" + "".join(f", kept {point.val_mrr:.4f}" for point in kept), x_label="minutes of training"
+    )
     return _png(figure)
 
 
@@ -135,7 +141,7 @@ def _figure(*, width: float, height: float) -> "Figure":
 def _floor_line(axes: "Axes", value: float) -> None:
     axes.axhline(value, color=FLOORS[0], linestyle="--", linewidth=1)
     axes.annotate(
-        "static range",
+        "static range, shared val reads",
         (1.0, value),
         xycoords=("axes fraction", "data"),
         xytext=(-4, 3),

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 COLUMNS: Final[Mapping[str, str]] = {
     "reader": "the model, or a reader that ignores the betting",
     "group": "what became of the villain, or after what the villain is read",
-    "num_reads": "(villain, perspective) pairs",
-    "num_positions": "positions scored",
-    "loss_nats": "mean -ln P(true hand)",
     "mrr": "mean of 1 / rank of the true hand",
     "mrr_low": "95% interval, by bootstrap over hands",
     "mrr_high": "95% interval, by bootstrap over hands",
     "mean_rank": "mean rank of the true hand among 1326",
+    "loss_nats": "mean -ln P(true hand)",
     "top64": "share of true hands among the 64 likeliest",
+    "num_reads": "(villain, perspective) pairs",
+    "num_positions": "positions scored",
 }
 
 

@@ -14,7 +14,7 @@ from range_reader_pipeline.storage import read_json
     cron_schedule="0 3 * * *",
     default_status=dg.DefaultScheduleStatus.STOPPED,
     description=(
-        "Every night at three, if the shards are not those that the kept checkpoint was trained on: trains, keeps and grades. "
+        "Every night at three (UTC), if the shards are not those the kept checkpoint was trained on: trains, keeps and grades. "
         "Otherwise the tick says why nothing is done."
     ),
 )

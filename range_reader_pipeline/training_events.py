@@ -38,7 +38,7 @@ class TrainingReporter:
         self._num_observations = 0
         self._last_s: dict[str, float] = {}  # when each kind of event was last observed
         self._budget_s = 0.0
-        self._best_mrr = 0.0
+        self._kept_mrr = 0.0
 
     def __call__(self, event: "TrainEvent") -> None:
         """Report one event."""
@@ -63,7 +63,7 @@ class TrainingReporter:
 
     def _progress(self, event: "Progress") -> None:
         self._budget_s = event.budget_s
-        best = f"  best val mrr {self._best_mrr:.4f}" if self._best_mrr else ""
+        best = f"  kept val mrr {self._kept_mrr:.4f}" if self._kept_mrr else ""
         left_s = max(event.budget_s - event.elapsed_s, 0.0)
         self._log.info(
             f"step {event.step:,}  {event.reads_per_s:,.0f} reads/s  loss {event.loss_nats:.3f} nats{best}  {left_s:.0f} s left"
@@ -72,8 +72,9 @@ class TrainingReporter:
         self._observe_sparingly("progress", event.elapsed_s, values)
 
     def _evaluated(self, event: "Evaluated") -> None:
-        self._best_mrr = max(self._best_mrr, event.val_mrr)
-        best = ", the best so far" if event.is_best else ""
+        if event.is_best:
+            self._kept_mrr = event.val_mrr
+        best = ", kept so far" if event.is_best else ""
         self._log.info(
             f"step {event.step:,}  val mrr {event.val_mrr:.4f}{best}  val loss {event.val_loss_nats:.3f} nats  "
             f"mean rank {event.val_mean_rank:.1f}"

@@ -240,6 +240,7 @@ def _curve(folder: Path) -> tuple[CurvePoint, ...]:
                 train_loss_nats=event["train_loss_nats"],
                 val_loss_nats=event["val_loss_nats"],
                 val_mrr=event["val_mrr"],
+                is_best=event["is_best"],
             )
     return tuple(points[step] for step in sorted(points))
 

@@ -27,6 +27,7 @@ def _points(num_points: int) -> list[CurvePoint]:
             train_loss_nats=6.6 + math.sin(97.0 * i) / 9,
             val_loss_nats=6.6 - 0.001 * i,
             val_mrr=0.02 + 1e-5 * i,
+            is_best=i % 2 == 0,
         )
         for i in range(num_points)
     ]
