@@ -19,6 +19,7 @@ PRESET_VARIABLE: Final = "RANGE_READER_PRESET"
 MINUTES_VARIABLE: Final = "RANGE_READER_TRAIN_MINUTES"
 MAX_REPORTS: Final = 400  # log lines of one training, about
 MIN_REPORT_S: Final = 5.0
+MAX_MINUTES: Final = 30 * 24 * 60.0  # a month
 MIN_COMPILED_BUDGET_S: Final = 600.0  # compiling the cpu preset took 161 s on a busy two-core machine (2026-11-30)
 
 
@@ -120,8 +121,13 @@ def core_train_config(config: TrainingConfig, *, has_gpu: bool, environment: Map
     from range_reader_core.presets import preset
 
     base = preset(preset_name(config, has_gpu=has_gpu, environment=environment))
-    minutes = config.train_minutes or _minutes(environment.get(MINUTES_VARIABLE) or None)
+    minutes = config.train_minutes
+    if minutes is None:
+        minutes = _minutes(environment.get(MINUTES_VARIABLE) or None)
     if minutes is not None:
+        if not 0.0 < minutes <= MAX_MINUTES:
+            msg = f"expected a training budget (TRAIN_MINUTES) above 0 and up to {MAX_MINUTES:g} minutes, got {minutes:g}"
+            raise ValueError(msg)
         base = replace(base, budget_seconds=60.0 * minutes, max_steps=None)
     if base.budget_seconds < MIN_COMPILED_BUDGET_S or config.max_steps is not None:
         base = replace(base, is_compiled=False)

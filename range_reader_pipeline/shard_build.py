@@ -127,7 +127,7 @@ def _build(
         return BuildResult(manifest=reused.manifest, is_reused=True, num_files_encoded=len(tasks) - num_cached, problems=problems)
     by_sha256 = {task.sha256: task for task in tasks}
     cache = tasks[0].cache
-    for _ in range(len(tasks)):
+    for _ in range(len(tasks) + 1):  # each may turn out damaged once, and then it must still be read
         try:
             with building(paths, version) as folder:
                 repeats = find_repeats(cache, list(used))

@@ -121,6 +121,14 @@ class _Session:
         data_folder = self.paths.data_versions / self.data_version
         train_reads, val_reads = load_split(data_folder, "train"), load_split(data_folder, "val")
         self.num_train_reads = train_reads.num_reads
+        for split, reads in (("train", train_reads), ("val", val_reads)):
+            if not reads.num_reads:
+                msg = (
+                    f"the shards hold {train_reads.num_reads} reads to train on and {val_reads.num_reads} to choose the "
+                    f"checkpoint by, so there is nothing in {split}: one hand in twenty goes to val, so add hands (a thousand "
+                    "is a start) and run again"
+                )
+                raise ValueError(msg)
         log.info(f"run {self.folder.name}: preset {self.preset} on data version {self.data_version}")
         try:
             with telling_where_it_stopped(log, self.folder):
@@ -232,8 +240,12 @@ def _curve(folder: Path) -> tuple[CurvePoint, ...]:
     from range_reader_core.training import LOG_NAME
 
     points: dict[int, CurvePoint] = {}
-    for line in (folder / LOG_NAME).read_text(encoding="utf-8").splitlines():
-        event = json.loads(line)
+    log = folder / LOG_NAME
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else ():
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # torn by a power cut or a full disk; the picture lacks a point
         if event["event"] == "Evaluated":
             points[event["step"]] = CurvePoint(
                 minutes=event["elapsed_s"] / 60.0,

@@ -8,7 +8,7 @@ import pytest
 
 from range_reader_core import training
 from range_reader_core.train_events import Progress
-from range_reader_pipeline import training_run
+from range_reader_pipeline import shards, training_run
 from range_reader_pipeline.config import TrainingConfig
 from range_reader_pipeline.results_log import RunStatus, read_results
 from range_reader_pipeline.run_store import RunStore
@@ -157,6 +157,24 @@ def test_a_kill_between_verdict_and_row_loses_neither(own_copy: Chain, monkeypat
     assert outcome.is_reused
     rows = [row for row in read_results(own_copy.paths.results) if row.run_id == outcome.run.run_id]
     assert len(rows) == 1
+
+
+def test_a_torn_log_costs_a_point_of_the_curve_and_no_run(own_copy: Chain) -> None:
+    """A power cut in the middle of a line must not block the checkpoint for ever."""
+    first = _train(own_copy)
+    log = own_copy.paths.runs / first.run.run_id / training.LOG_NAME
+    log.write_text(log.read_text() + '{"event": "Eval')
+    assert _train(own_copy).curve == first.curve
+    log.unlink()
+    assert _train(own_copy).curve == ()
+
+
+def test_too_few_hands_to_choose_by_is_said_before_training(own_copy: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prevents a message about an empty read for somebody with a dozen hands."""
+    load = shards.load_split
+    monkeypatch.setattr(shards, "load_split", lambda folder, split: load(folder, split, 0 if split == "val" else None))
+    with pytest.raises(ValueError, match=r"nothing in val.*add hands"):
+        _train(own_copy, seed=99)
 
 
 def test_without_shards_it_says_what_to_do(own_copy: Chain) -> None:

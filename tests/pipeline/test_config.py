@@ -97,7 +97,9 @@ def test_log_lines_stay_few_however_long_the_training() -> None:
         ({"preset": "huge"}, {}, "no preset 'huge'; choose one of"),
         ({"precision": "float8"}, {}, "precision"),
         ({}, {"RANGE_READER_TRAIN_MINUTES": "soon"}, "expected a number of minutes"),
-        ({"train_minutes": -1.0}, {}, "budget_seconds"),
+        ({"train_minutes": -1.0}, {}, "TRAIN_MINUTES"),
+        ({"train_minutes": 0.0}, {"RANGE_READER_TRAIN_MINUTES": "5"}, "above 0"),
+        ({"train_minutes": float("inf")}, {}, "up to"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_what_is_possible(

@@ -158,6 +158,17 @@ def test_a_damaged_cache_entry_is_encoded_again(tmp_path: Path) -> None:
     assert folder_bytes(fresh.data.resolve()) == folder_bytes(paths.data.resolve())
 
 
+def test_the_only_cache_entry_may_be_damaged(tmp_path: Path) -> None:
+    """The last repair must be followed by another attempt."""
+    paths = home_with(tmp_path / "a", {"a.ohh": random_hands(1, 40)})
+    path = open_cache(paths.reads_cache).path(build(paths).manifest["inputs"][0])
+    sound = path.read_bytes()
+    path.write_bytes(sound[:600] + bytes(300) + sound[900:])
+    (paths.data / "train" / "shard_00000.parquet").write_bytes(b"")
+    assert not build(paths).is_reused
+    assert path.read_bytes() == sound
+
+
 def test_damaged_shards_are_built_again(tmp_path: Path) -> None:
     """'Nothing changed' must not be said of shards that are no longer whole."""
     paths = home_with(tmp_path, three_files())
