@@ -53,7 +53,7 @@ class Learner:
             betas=(config.beta1, config.beta2),
             weight_decay=config.weight_decay,
         )
-        self.is_updating = False  # an exception raised now leaves half an update behind
+        self.is_updating = False  # an update has begun and its step is not counted: no state of the run, see ``settle``
         self.is_compiled = False
         self._trunk: Callable[..., torch.Tensor] = self.model.trunk
         self._epoch = -1
@@ -86,8 +86,11 @@ class Learner:
         self.is_updating = True
         self.optimizer.step()
         update_average(self.average, self.model, self.config.average_decay)
-        self.is_updating = False
         return StepLoss(nats, num_positions, len(batch.targets))
+
+    def settle(self) -> None:
+        """Tell that the last step has been counted, so that weights and count agree again."""
+        self.is_updating = False
 
     def compile(self) -> str | None:
         """Compile the blocks by running one step without its update; returns why that is not to be had, None if it is.

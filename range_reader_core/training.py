@@ -89,7 +89,7 @@ def train(
     try:
         run.advance(was_resumed=saved is not None)
     except BaseException:
-        # An update cut short by a signal is no state of the run; what was saved before it is.
+        # A signal can come between an update and its count; then the state saved before is the run's.
         if not learner.is_updating:
             run.save()
         raise
@@ -154,6 +154,7 @@ class _Run:
             factor = learning_rate_factor(progress, warmup=config.warmup_fraction, final=config.final_fraction)
             loss = self.learner.step(standing.step, config.learning_rate * factor)
             standing.count(loss)
+            self.learner.settle()
             interval.add(loss)
             if self.clock() - interval.since >= config.report_every_s:
                 self._report(interval, config.learning_rate * factor)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -177,22 +178,29 @@ def test_a_stop_during_a_validation_or_before_the_first_step_is_no_loss(reads: t
         assert_same_run(whole, run(reads, folder))
 
 
-def test_an_interrupted_update_is_not_saved(reads: tuple[Reads, Reads], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half an update is no state of the run: what was saved before must stay."""
+@pytest.mark.parametrize("where", ["torch.optim.AdamW.step", "range_reader_core.train_state.Standing.count"])
+def test_an_update_that_is_not_counted_is_not_saved(
+    reads: tuple[Reads, Reads], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Half an update, or weights one step ahead of their count, are no state of the run: what was saved before must stay."""
     whole = run(reads, tmp_path / "whole")
-    real_step = torch.optim.AdamW.step
+    owner, _, name = where.rpartition(".")
+    real = getattr(pkgutil.resolve_name(owner), name)
     calls = []
 
-    def interrupted(optimizer: torch.optim.AdamW) -> None:
+    def interrupted(self: object, *args: object) -> None:
         calls.append(1)
-        real_step(optimizer)
+        if name == "step":
+            real(self, *args)
         if len(calls) == 6:
             raise KeyboardInterrupt
+        if name == "count":
+            real(self, *args)
 
-    monkeypatch.setattr(torch.optim.AdamW, "step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run(reads, tmp_path / "parts")
-    monkeypatch.setattr(torch.optim.AdamW, "step", real_step)
+    with monkeypatch.context() as patched:
+        patched.setattr(where, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(reads, tmp_path / "parts")
     events: list[TrainEvent] = []
     resumed = run(reads, tmp_path / "parts", on_event=events.append)
     assert isinstance(events[0], Resumed)
