@@ -43,7 +43,7 @@ def main() -> None:
 @click.option(
     "--ohh",
     metavar="FOLDER",
-    help="Hand histories: .ohh .jsonl .ndjson .json, each also .gz or .zst. Default: $RANGE_READER_OHH, else HOME/ohh.",
+    help="Hand histories: .ohh .jsonl .ndjson .json .phh .phhs, each also .gz or .zst. Default: $RANGE_READER_OHH, else HOME/ohh.",
 )
 @click.option(
     "--home", metavar="FOLDER", help="Where everything made is kept. Default: $RANGE_READER_HOME, else ./range_reader_home."
@@ -87,8 +87,13 @@ def run(
     ops |= {name: {"config": {"device": device}} for name in ("stratified_eval", "sharpening_report")}
     console.print(f"hand histories  {paths.ohh}\nhome            {paths.root}", highlight=False)
     with _one_line_errors():
+        from range_reader_core.inference import choose_device
+        from range_reader_pipeline.config import TrainingConfig, core_train_config
         from range_reader_pipeline.headless import run_everything
 
+        # A wrong preset, budget or device is said now, not after an hour of encoding.
+        has_gpu = choose_device(device).type == "cuda"
+        core_train_config(TrainingConfig(**training), has_gpu=has_gpu)
         run_everything(paths, {"ops": ops}, console)
         _print_reports(paths, console)
 
@@ -152,7 +157,7 @@ def query(
     """Print what one villain of one hand is believed to hold, and how likely the truth was held to be.
 
     \b
-    range-reader query --ohh hands/a.ohh --hand-index 288 --villain 5 --perspective 0 --show-steps
+    range-reader query --ohh hands/a.ohh --hand-index 0 --villain 1 --perspective 0 --show-steps
 
     Seats are numbered 0, 1, ... clockwise among the players dealt in; the output lists them beside the file's own numbers.
     """
