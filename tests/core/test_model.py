@@ -8,7 +8,7 @@ import torch
 
 from range_reader_core import cards
 from range_reader_core.batching import DeviceReads
-from range_reader_core.blocks import Attention, attend, rms_norm, rotate
+from range_reader_core.blocks import Attention, FeedForward, attend, rms_norm, rotate
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.model import HeadKind, ModelConfig, RangeReaderModel, init_weights
 from range_reader_core.presets import base, reference
@@ -109,6 +109,36 @@ def test_written_out_attention_equals_the_library() -> None:
     is_visible_key = torch.ones(7, 7, dtype=torch.bool).tril()
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     assert torch.allclose(attend(q, k, v, is_visible_key), expected, atol=1e-5)
+
+
+def test_queries_and_keys_are_normalised() -> None:
+    """Their size must not sharpen attention: that is what keeps large models stable without a warm-up of the scores."""
+    model = stirred(SMALL)
+    stream, values, _ = batch_of()
+    expected = model(stream, values)
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.query *= 7.0
+                module.key_value[: SMALL.width] *= 3.0
+    assert torch.allclose(model(stream, values), expected, atol=1e-4)
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.key_value[SMALL.width :] *= 3.0  # values are not
+    assert not torch.allclose(model(stream, values), expected, atol=1e-2)
+
+
+def test_the_mlp_squares_what_is_positive() -> None:
+    """By hand: relu([2, -3])^2 = [4, 0], whether gradients are wanted or not."""
+    mlp = FeedForward(2, 2)
+    with torch.no_grad():
+        mlp.expand.copy_(torch.eye(2))
+        mlp.out.copy_(torch.tensor([[1.0, 5.0], [0.5, 5.0]]))
+    x = torch.tensor([[2.0, -3.0]])
+    assert mlp(x).tolist() == [[4.0, 2.0]]
+    with torch.inference_mode():
+        assert mlp(x).tolist() == [[4.0, 2.0]]
 
 
 def test_rms_norm_by_hand() -> None:

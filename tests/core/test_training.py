@@ -380,6 +380,17 @@ def test_a_bad_number_stops_before_the_update_and_names_the_step(reads: tuple[Re
         run((spoilt, val_reads), tmp_path)
 
 
+def test_a_bad_gradient_stops_although_the_loss_is_fine(reads: tuple[Reads, Reads]) -> None:
+    """A gradient can overflow where the loss does not."""
+    learner = Learner(SMALL, reads[0], CPU)
+    parameter = learner.model.embedding.card
+    before = parameter.detach().clone()
+    parameter.register_hook(lambda gradient: gradient * torch.inf)
+    with pytest.raises(FloatingPointError, match=r"step 0: loss \d.*gradient norm (nan|inf)"):
+        learner.step(0, 1e-3)
+    assert torch.equal(parameter, before)
+
+
 def test_reads_without_a_supervised_position_are_an_error(reads: tuple[Reads, Reads]) -> None:
     """A mean over nothing is no loss of zero."""
     train_reads = reads[0]
