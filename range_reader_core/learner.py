@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from range_reader_core.baselines import StaticRangeReader
-from range_reader_core.batching import Batch, DeviceReads, batches_per_epoch, epoch_batches, relabel
+from range_reader_core.batching import Batch, DeviceReads, batches_per_epoch, epoch_batches, hide_perspective, relabel
 from range_reader_core.cards import NUM_RELABELINGS
 from range_reader_core.masks import is_live_combo_at, is_supervised
 from range_reader_core.model import RangeReaderModel, init_weights
@@ -114,6 +114,9 @@ class Learner:
         """Leave the gradients of a step; returns its batch, the summed loss in nats and the positions it stands for."""
         generator = torch.Generator(self.device).manual_seed(_mix(self.config.seed, step))
         batch = self._batch(step)
+        if self.config.watcher_share:
+            is_hidden = torch.rand(batch.targets.shape, generator=generator, device=self.device) < self.config.watcher_share
+            batch = hide_perspective(batch, is_hidden)
         if self.config.has_random_relabeling:
             relabeling = torch.randint(NUM_RELABELINGS, batch.targets.shape, generator=generator, device=self.device)
             batch = relabel(batch, relabeling)

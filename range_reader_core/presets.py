@@ -41,6 +41,7 @@ def cpu() -> TrainConfig:
         learning_rate=2.5e-3,
         average_decay=0.998,
         positions_per_read=8,
+        watcher_share=0.1,
         starts_at_static_range=True,
         is_compiled=True,
         num_evaluations=15,
@@ -49,7 +50,7 @@ def cpu() -> TrainConfig:
 
 def base() -> TrainConfig:
     """Return the default with a GPU."""
-    return replace(reference(), starts_at_static_range=True, is_compiled=True)
+    return replace(reference(), starts_at_static_range=True, watcher_share=0.1, is_compiled=True)
 
 
 def reference() -> TrainConfig:

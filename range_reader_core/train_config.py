@@ -30,6 +30,7 @@ class TrainConfig:
     average_decay: float = 0.99  # of the weight average, a step
     positions_per_read: int | None = None  # random supervised positions scored a read and step; None scores all
     has_random_relabeling: bool = True  # a random suit relabeling per read and step
+    watcher_share: float = 0.0  # of the reads of a step, read without the perspective's cards, as somebody who watches reads
     starts_at_static_range: bool = False  # the head's bias starts at the training villains' static range
     is_compiled: bool = False  # compile the blocks; falls back where that is not to be had
     precision: Precision = "auto"  # of the blocks; auto is bfloat16 where the hardware multiplies it fast
@@ -57,8 +58,10 @@ class TrainConfig:
                 msg = f"training: expected {name} > 0, got {value}"
                 raise ValueError(msg)
         fractions = ("warmup_fraction", "beta1", "beta2", "average_decay")
-        if any(not 0.0 <= getattr(self, name) < 1.0 for name in fractions) or not 0.0 <= self.final_fraction <= 1.0:
-            msg = f"training: expected {', '.join(fractions)} in [0, 1) and final_fraction in [0, 1], got {self}"
+        shares = ("final_fraction", "watcher_share")
+        is_outside = any(not 0.0 <= getattr(self, name) <= 1.0 for name in shares)
+        if is_outside or any(not 0.0 <= getattr(self, name) < 1.0 for name in fractions):
+            msg = f"training: expected {', '.join(fractions)} in [0, 1) and {' and '.join(shares)} in [0, 1], got {self}"
             raise ValueError(msg)
         if self.weight_decay < 0.0 or self.tie_errors < 0.0 or self.seed < 0 or self.precision not in get_args(Precision):
             msg = (

@@ -10,17 +10,20 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from range_reader_core.batching import Batch
 from range_reader_core.checkpoint import load_checkpoint
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.learner import Learner, resolve_precision
 from range_reader_core.model import ModelConfig
 from range_reader_core.presets import PRESETS, cpu, preset, reference, reference_cpu, tiny
 from range_reader_core.reads import Reads, save_reads
+from range_reader_core.tokens import COMBO_OFFSET
 from range_reader_core.train_config import TrainConfig
 from range_reader_core.train_events import CompileFailed, Evaluated, Progress, Resumed, Started, TrainEvent
 from range_reader_core.training import LOG_NAME, TrainResult, train
@@ -419,6 +422,26 @@ def test_scoring_all_or_some_positions_is_the_same_objective(reads: tuple[Reads,
         assert torch.allclose(ours, theirs, atol=1e-5 * max(1.0, float(theirs.abs().max())))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_so_many_reads_are_learned_without_the_cards_of_the_perspective(
+    reads: tuple[Reads, Reads], monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    """A reader that has always seen two cards has no idea what a watcher without any should think."""
+    learner = Learner(replace(SMALL, batch_size=64, watcher_share=share), reads[0], CPU)
+    real, shown = learner._loss, []
+
+    def loss(batch: Batch, *args: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        shown.append((batch.tokens >= COMBO_OFFSET).any(dim=1))
+        return real(batch, *args)
+
+    monkeypatch.setattr(learner, "_loss", loss)
+    for step in range(5):
+        learner.step(step, 1e-3)
+    num_reads = sum(len(rows) for rows in shown)
+    assert num_reads > 200
+    assert 1.0 - float(torch.cat(shown).float().mean()) == pytest.approx(share, abs=0.09)
+
+
 SHORT = replace(SMALL, max_steps=4, num_evaluations=2)
 CHANGES: dict[str, object] = {
     "model": replace(SMALL.model, num_layers=1),
@@ -434,6 +457,7 @@ CHANGES: dict[str, object] = {
     "average_decay": 0.5,
     "positions_per_read": 2,
     "has_random_relabeling": False,
+    "watcher_share": 0.5,
     "starts_at_static_range": False,
     "precision": "bfloat16",
     "eval_reads": 11,
@@ -523,6 +547,7 @@ def test_precision_is_what_was_asked_for_and_else_what_the_hardware_does_fast() 
         ("weight_decay", -1.0),
         ("average_decay", 1.0),
         ("positions_per_read", 0),
+        ("watcher_share", 1.1),
         ("precision", "float16"),
         ("seed", -1),
     ],
@@ -550,6 +575,7 @@ def test_the_reference_is_the_design_to_the_letter() -> None:
     assert config.positions_per_read is None
     assert config.has_random_relabeling
     assert not config.starts_at_static_range
+    assert config.watcher_share == 0.0
     size, ours = cpu().model, reference_cpu()
     assert (ours.model.num_layers, ours.model.width, ours.model.num_heads) == (size.num_layers, size.width, size.num_heads)
     assert replace(ours, model=config.model, budget_seconds=config.budget_seconds) == config
