@@ -6,7 +6,6 @@ sees the reads that step s of an undisturbed run sees. Batches are padded on the
 Which positions are supervised is not known here (``masks``).
 """
 
-import functools
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -15,7 +14,8 @@ import numpy.typing as npt
 import torch
 
 from range_reader_core.reads import Reads
-from range_reader_core.tokens import COMBO_OFFSET, MAX_SEATS, PAD, PERM_ACTION, PERM_COMBO, PREFLOP, BaseAction
+from range_reader_core.suits import name_suits, relabelings_on
+from range_reader_core.tokens import COMBO_OFFSET, MAX_SEATS, PAD, PREFLOP, BaseAction
 
 BUCKET_BATCHES: Final = 32
 """Batches whose reads are sorted by length together. Padding falls below 2% of positions while batches still mix tables."""
@@ -118,13 +118,20 @@ def relabel(batch: Batch, relabeling: torch.Tensor) -> Batch:
     if relabeling.shape != batch.targets.shape:
         msg = f"expected {batch.targets.shape[0]} relabelings, got {tuple(relabeling.shape)}"
         raise ValueError(msg)
-    perm_action, perm_combo = _relabelings_on(batch.tokens.device)
+    perm_action, perm_combo = relabelings_on(batch.tokens.device)
     return Batch(
         tokens=perm_action[relabeling.unsqueeze(1), batch.tokens],
         values=batch.values,
         targets=perm_combo[relabeling, batch.targets],
         read_index=batch.read_index,
     )
+
+
+def with_named_suits(batch: Batch) -> tuple[Batch, torch.Tensor]:
+    """Return the batch with each read's suits named, and which names are alike, (B, T) int64; see ``suits``."""
+    tokens, relabeling, alike = name_suits(batch.tokens)
+    targets = relabelings_on(tokens.device)[1][relabeling, batch.targets]
+    return replace(batch, tokens=tokens, targets=targets), alike
 
 
 def hide_perspective(batch: Batch, is_hidden: torch.Tensor) -> Batch:
@@ -169,8 +176,3 @@ def epoch_batches(lengths: npt.NDArray[np.int64], *, batch_size: int, seed: int,
         chunk = chunk[np.argsort(lengths[chunk], kind="stable")]
         batches.extend(chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size))
     return [batches[i] for i in rng.permutation(len(batches))]
-
-
-@functools.cache
-def _relabelings_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(PERM_ACTION).to(device), torch.from_numpy(PERM_COMBO).to(device)

@@ -1,15 +1,15 @@
 """The streams of one hand as they grow: each new position is forwarded once, against the keys and values of those before it.
 
-One stream a villain, and under suit averaging one a villain and distinguishable renaming of the suits. Every card that comes in
-sight can tell more renamings apart, so rows multiply at a board deal and not before: until then one row stands for all
-renamings that it cannot tell apart (``orbits``). Nothing is forwarded before an answer is asked for, and then everything new
-goes in one pass per set of rows. Which seats are read and which combos are live is the business of ``session``.
+One stream a villain where the model names suits: a position is named by what came before it alone (``suits``). Else, under suit
+averaging, one a villain and distinguishable renaming of the suits. Every card that comes in sight can tell more renamings apart,
+so rows multiply at a board deal and not before: until then one row stands for all renamings that it cannot tell apart
+(``orbits``). Nothing is forwarded before an answer is asked for, and then everything new goes in
+one pass per set of rows. Which seats are read and which combos are live is the business of ``session``.
 
 Legend: ``V`` villains, ``G`` distinct renamings, ``R`` = V * G rows, villain by villain, ``T`` positions so far, ``S`` new
 positions, ``M`` = ``max_positions``, ``D`` width, ``C`` = 1326 combos.
 """
 
-import functools
 from collections import deque
 from typing import Final
 
@@ -21,7 +21,8 @@ from range_reader_core.blocks import Block, LayerCache, rms_norm
 from range_reader_core.cards import NUM_RELABELINGS
 from range_reader_core.model import RangeReaderModel, Readout
 from range_reader_core.orbits import average_over_stabiliser, representative_of, representatives, stabiliser
-from range_reader_core.tokens import FLOP, PAD, PERM_ACTION, PERM_COMBO, RIVER, TURN
+from range_reader_core.suits import name_suits, relabelings_on
+from range_reader_core.tokens import FLOP, PAD, RIVER, TURN
 
 _STREET_MARKS: Final = frozenset({FLOP, TURN, RIVER})
 
@@ -38,11 +39,12 @@ class GrowingStreams:
             model: in evaluation mode.
             streams: at least through the hole slots, at most ``max_positions`` long.
             values: big blinds.
-            is_averaged: over suit relabelings; else a single forward.
+            is_averaged: over suit relabelings; else a single forward, which is all that a model that names suits needs.
         """
         self.model = model
         self.device = next(model.parameters()).device
-        self.is_averaged = is_averaged
+        self.names_suits = model.config.names_suits
+        self.is_averaged = is_averaged and not self.names_suits
         num_villains, self.length = streams.shape
         most = model.config.max_positions
         self._streams = torch.full((num_villains, most), PAD, device=self.device)  # (V, M)
@@ -93,10 +95,16 @@ class GrowingStreams:
         """Return the belief about each villain at the last position, float32 (V, C), zero where ``is_live`` (C,) is not."""
         with torch.inference_mode():
             self._catch_up()
-            logits = Readout(self.model.query(self._hidden), *self._combo_table).logits()  # (R, C)
+            query = self.model.query(self._hidden)
+            if self.names_suits:
+                _, relabeling, alike = name_suits(self._streams[:, : self._num_read])
+                logits = Readout(query, *self._combo_table, alike[:, -1]).logits()  # (V, C)
+                logits = logits.gather(1, relabelings_on(self.device)[1][relabeling])
+            else:
+                logits = Readout(query, *self._combo_table).logits()  # (R, C)
             if not self.is_averaged:
                 return logits.masked_fill_(~is_live, -torch.inf).softmax(dim=1)
-            back = _perm_combo_on(self.device)[self._relabelings]  # (G, C)
+            back = relabelings_on(self.device)[1][self._relabelings]  # (G, C)
             named_back = logits.view(len(self._streams), len(back), -1).gather(2, back.expand(len(self._streams), -1, -1))
             mean = named_back.masked_fill_(~is_live, -torch.inf).softmax(dim=2).mean(dim=1)  # (V, G, C) -> (V, C)
             return average_over_stabiliser(mean, self._is_fixing.expand(len(mean), -1))
@@ -112,8 +120,10 @@ class GrowingStreams:
 
     def _forward(self, end: int) -> None:
         streams = self._streams[:, :end]
+        if self.names_suits:
+            streams = name_suits(streams).stream  # (V, T)
         if self.is_averaged:
-            renamed = _perm_action_on(self.device)[self._relabelings[:, None], streams[:, None]]  # (V, G, T)
+            renamed = relabelings_on(self.device)[0][self._relabelings[:, None], streams[:, None]]  # (V, G, T)
             streams = renamed.flatten(0, 1)  # (R, T)
         x = self.model.embedding(streams, self._values[:, :end].expand(len(streams), -1), self._num_read)  # (R, S, D)
         last = len(self._caches) - 1
@@ -157,13 +167,3 @@ class GrowingStreams:
         if not self.is_averaged:
             return torch.zeros(1, dtype=torch.int64, device=self.device)
         return representatives(is_fixing)[0].nonzero()[:, 0]
-
-
-@functools.cache
-def _perm_action_on(device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(PERM_ACTION).to(device)
-
-
-@functools.cache
-def _perm_combo_on(device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(PERM_COMBO).to(device)

@@ -15,7 +15,15 @@ import numpy.typing as npt
 import torch
 
 from range_reader_core.baselines import StaticRangeReader
-from range_reader_core.batching import Batch, DeviceReads, batches_per_epoch, epoch_batches, hide_perspective, relabel
+from range_reader_core.batching import (
+    Batch,
+    DeviceReads,
+    batches_per_epoch,
+    epoch_batches,
+    hide_perspective,
+    relabel,
+    with_named_suits,
+)
 from range_reader_core.cards import NUM_RELABELINGS
 from range_reader_core.masks import is_live_combo_at, is_supervised
 from range_reader_core.model import RangeReaderModel, init_weights
@@ -120,7 +128,10 @@ class Learner:
         if self.config.has_random_relabeling:
             relabeling = torch.randint(NUM_RELABELINGS, batch.targets.shape, generator=generator, device=self.device)
             batch = relabel(batch, relabeling)
-        sum_nats, count = self._loss(batch, generator, step)
+        alike = None
+        if self.config.model.names_suits:
+            batch, alike = with_named_suits(batch)
+        sum_nats, count = self._loss(batch, alike, generator, step)
         (sum_nats / count).backward()  # type: ignore[no-untyped-call]  # torch stub
         return batch, sum_nats.detach(), count.float()
 
@@ -131,7 +142,9 @@ class Learner:
             self._epoch = epoch
         return self.reads.batch(self._order[index])
 
-    def _loss(self, batch: Batch, generator: torch.Generator, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _loss(
+        self, batch: Batch, alike: torch.Tensor | None, generator: torch.Generator, step: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the summed loss in nats and the number of positions it stands for."""
         supervised = is_supervised(batch.tokens)  # (B, T)
         if self.config.positions_per_read is None:
@@ -144,7 +157,8 @@ class Learner:
             positions, weights = chosen.positions.flatten(), chosen.weights.flatten()  # (B, K) -> (N,)
             hidden = self._hidden(batch, chosen.positions, step).flatten(0, 1)  # (B, K, D) -> (N, D)
         is_live = is_live_combo_at(batch.tokens, rows, positions)  # (N, C)
-        nats = masked_cross_entropy(self.model.readout(hidden), batch.targets[rows], is_live, weights)
+        readout = self.model.readout(hidden, None if alike is None else alike[rows, positions])
+        nats = masked_cross_entropy(readout, batch.targets[rows], is_live, weights)
         return nats, supervised.sum()
 
     def _hidden(self, batch: Batch, positions: torch.Tensor | None, step: int) -> torch.Tensor:

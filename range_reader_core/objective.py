@@ -7,6 +7,7 @@ The loss is fused with the product of queries and combo vectors: one block of lo
 gradient in place, so no float32 (N, C) array exists even once.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -68,7 +69,13 @@ def masked_cross_entropy(readout: Readout, targets: torch.Tensor, is_live: torch
             rows = (~is_target_live).nonzero().flatten()[:5].tolist()
             msg = f"masked_cross_entropy: the true combo is not live at rows {rows} (first five), combos {targets[rows].tolist()}"
             raise ValueError(msg)
-    loss: torch.Tensor = _FusedCrossEntropy.apply(*readout, targets, is_live, weights)  # type: ignore[no-untyped-call]  # torch stub
+    query = readout.query
+    order, runs = readout.runs()
+    if readout.alike is not None:
+        query, targets, is_live, weights = query[order], targets[order], is_live[order], weights[order]
+    loss: torch.Tensor = _FusedCrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch stub
+        query, readout.combo_vectors, readout.combo_bias, targets, is_live, weights, runs
+    )
     return loss
 
 
@@ -84,16 +91,17 @@ class _FusedCrossEntropy(torch.autograd.Function):
         targets: torch.Tensor,
         is_live: torch.Tensor,
         weights: torch.Tensor,
+        runs: list[tuple[int, slice]],
     ) -> torch.Tensor:
         rows = CPU_ROWS if query.device.type == "cpu" else CUDA_ROWS
         d_query = torch.empty_like(query)
         d_vectors = torch.zeros_like(combo_vectors)
         d_bias = torch.zeros_like(combo_bias)
         total = query.new_zeros((), dtype=torch.float64)
-        for start in range(0, len(query), rows):
-            block = slice(start, start + rows)
+        for table, block in _blocks(runs, rows):
+            vectors = combo_vectors[table]  # (C, E)
             q, target, weight = query[block], targets[block].unsqueeze(1), weights[block].unsqueeze(1)
-            logits = torch.addmm(combo_bias, q, combo_vectors.T)  # (n, C)
+            logits = torch.addmm(combo_bias, q, vectors.T)  # (n, C)
             logits.masked_fill_(~is_live[block], -torch.inf)
             best = logits.amax(dim=1, keepdim=True)  # (n, 1)
             of_target = logits.gather(1, target)
@@ -104,8 +112,8 @@ class _FusedCrossEntropy(torch.autograd.Function):
             nats = torch.where(weight == 0, 0.0, partition.log() + best - of_target)
             total += (nats * weight).sum(dtype=torch.float64)
             gradient.mul_(weight / partition).scatter_add_(1, target, -weight)
-            torch.mm(gradient, combo_vectors, out=d_query[block])
-            d_vectors.addmm_(gradient.T, q)
+            torch.mm(gradient, vectors, out=d_query[block])
+            d_vectors[table].addmm_(gradient.T, q)
             d_bias += gradient.sum(dim=0)
         ctx.save_for_backward(d_query, d_vectors, d_bias)
         return total.float()
@@ -113,4 +121,11 @@ class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, d_loss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         d_query, d_vectors, d_bias = ctx.saved_tensors
-        return d_query * d_loss, d_vectors * d_loss, d_bias * d_loss, None, None, None
+        return d_query * d_loss, d_vectors * d_loss, d_bias * d_loss, None, None, None, None
+
+
+def _blocks(runs: list[tuple[int, slice]], num_rows: int) -> Iterator[tuple[int, slice]]:
+    """Yield the rows that share a table of combo vectors, with the table, at most ``num_rows`` at a time."""
+    for table, run in runs:
+        for start in range(run.start, run.stop, num_rows):
+            yield table, slice(start, min(start + num_rows, run.stop))

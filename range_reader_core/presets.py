@@ -16,7 +16,7 @@ from range_reader_core.train_config import TrainConfig
 
 def tiny() -> TrainConfig:
     """Return a configuration that trains in seconds and learns next to nothing: for tests and first looks."""
-    model = ModelConfig(num_layers=2, width=32, num_heads=2, dropout=0.0, head="composed")
+    model = ModelConfig(num_layers=2, width=32, num_heads=2, dropout=0.0, head="composed", names_suits=True)
     return TrainConfig(
         model=model,
         batch_size=32,
@@ -25,6 +25,7 @@ def tiny() -> TrainConfig:
         learning_rate=2e-3,
         average_decay=0.9,
         positions_per_read=4,
+        has_random_relabeling=False,
         starts_at_static_range=True,
         eval_reads=256,
         num_evaluations=3,
@@ -33,7 +34,7 @@ def tiny() -> TrainConfig:
 
 def cpu() -> TrainConfig:
     """Return the default without a GPU."""
-    model = ModelConfig(num_layers=4, width=128, num_heads=4, dropout=0.0, head="composed")
+    model = ModelConfig(num_layers=4, width=128, num_heads=4, dropout=0.0, head="composed", names_suits=True)
     return TrainConfig(
         model=model,
         batch_size=64,  # half the reads a step, twice the steps: 0.03 nats ahead after 64k reads of rs_poker (2026-11)
@@ -42,6 +43,7 @@ def cpu() -> TrainConfig:
         average_decay=0.998,
         positions_per_read=8,
         watcher_share=0.1,
+        has_random_relabeling=False,
         starts_at_static_range=True,
         is_compiled=True,
         num_evaluations=15,

@@ -1,15 +1,14 @@
-"""Log-probabilities of a model at chosen positions, averaged over the names of the suits or from a single forward.
+"""Log-probabilities of a model at chosen positions: exact for one that names suits, else averaged over their names or single.
 
-Suits are labels, so a belief may be averaged over the 24 ways to name them: the stream is renamed, read, and the answer is
-named back. For a model that treats suits alike this changes nothing; for a trained one it takes out noise. What is averaged
-is probabilities. Renamings that a read cannot tell apart are read once (``orbits``), and the renamed streams of all reads are
-forwarded together, a cacheful at a time.
+A model that names suits (``suits``) is indifferent to what they are called, so one forward is all there is. Any other model may
+be averaged over the 24 ways to name suits: the stream is renamed, read, and the answer is named back. For one that treats suits
+alike this changes nothing; for a trained one it takes out noise. What is averaged is probabilities. Renamings that a read cannot
+tell apart are read once (``orbits``), and the renamed streams of all reads are forwarded together, a cacheful at a time.
 
 Legend: ``B`` reads, ``T`` positions, ``Q`` asked positions a read, ``N`` asked positions in all, ``G`` renamed reads of a pass,
 ``C`` = 1326 combos.
 """
 
-import functools
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -20,7 +19,8 @@ import torch
 from range_reader_core.cards import NUM_RELABELINGS
 from range_reader_core.model import RangeReaderModel, Readout
 from range_reader_core.orbits import average_over_stabiliser, representatives, stabiliser
-from range_reader_core.tokens import PAD, PERM_ACTION, PERM_COMBO
+from range_reader_core.suits import name_suits, relabelings_on
+from range_reader_core.tokens import PAD
 
 _CPU_ROWS: Final = 512  # 2.7 MB of logits a pass stay in the cache
 _CPU_POSITIONS: Final = 1024  # of a forward, for the same reason
@@ -48,7 +48,7 @@ def suit_averaged_logp(
         rows: (N,) int64 ascending, the row of the stream that each position belongs to.
         positions: (N,) int64.
         is_live: (N, C) bool.
-        num_relabelings: 24, or 1 for a single forward without renaming.
+        num_relabelings: 24, or 1 for a single forward without renaming; the same to a model that names suits.
         trunk_dtype: float32, or bfloat16 to run the blocks under autocast.
         combo_table: the model's, where the caller keeps it; a sixth of the time of a single forward on a CPU.
 
@@ -60,6 +60,8 @@ def suit_averaged_logp(
     total = torch.zeros(is_live.shape, device=is_live.device)  # (N, C)
     if not len(rows):
         return total
+    if model.config.names_suits:
+        return _named_logp(model, stream, values, rows, positions, is_live, trunk_dtype, combo_table)
     is_dead = ~is_live  # (N, C)
     asked = _by_row(rows, positions, len(stream))
     last = asked.positions.amax(dim=1)  # (B,)
@@ -77,9 +79,9 @@ def suit_averaged_logp(
     num_rows = _CPU_ROWS if is_cpu else len(rows)
     num_streams = max(1, (_CPU_POSITIONS if is_cpu else _CUDA_POSITIONS) // width)
     pairs = is_chosen.T.nonzero()  # (renamed reads, 2): relabeling, row; by relabeling first
-    perm_action, perm_combo = _relabelings_on(stream.device)
+    perm_action, perm_combo = relabelings_on(stream.device)
     with torch.inference_mode():
-        combo_vectors, combo_bias = model.combo_table() if combo_table is None else combo_table
+        (combo_vectors,), combo_bias = model.combo_table() if combo_table is None else combo_table
         for relabelings, row in (part.unbind(dim=1) for part in torch.split(pairs, num_streams)):
             renamed = perm_action[relabelings.unsqueeze(1), stream[row]]  # (G, T)
             with torch.autocast(stream.device.type, torch.bfloat16, enabled=trunk_dtype == torch.bfloat16):
@@ -89,7 +91,7 @@ def suit_averaged_logp(
             # Naming the combo vectors back costs 1326 rows; naming the answers back would cost n columns of 1326.
             for relabeling, part in _runs(relabelings.repeat_interleave(asked.num[row]), num_rows):
                 back = perm_combo[relabeling]
-                logits = Readout(query[part], combo_vectors[back], combo_bias[back]).logits()
+                logits = torch.addmm(combo_bias[back], query[part], combo_vectors[back].T)
                 logits.masked_fill_(is_dead[number[part]], -torch.inf)  # (n, C)
                 if is_averaged:
                     total.index_add_(0, number[part], logits.softmax(dim=1).mul_(share[number[part]]))
@@ -114,6 +116,40 @@ def check_num_relabelings(num_relabelings: int) -> None:
     if num_relabelings not in {1, NUM_RELABELINGS}:
         msg = f"expected num_relabelings of 1 (single forward) or {NUM_RELABELINGS} (suit-averaged), got {num_relabelings}"
         raise ValueError(msg)
+
+
+def _named_logp(
+    model: RangeReaderModel,
+    stream: torch.Tensor,
+    values: torch.Tensor,
+    rows: torch.Tensor,
+    positions: torch.Tensor,
+    is_live: torch.Tensor,
+    trunk_dtype: torch.dtype,
+    combo_table: tuple[torch.Tensor, torch.Tensor] | None,
+) -> torch.Tensor:
+    """Return log-probabilities (N, C) of a model that names suits; arguments as ``suit_averaged_logp``."""
+    asked = _by_row(rows, positions, len(stream))
+    width = int(positions.max()) + 1
+    stream, values = stream[:, :width], values[:, :width]
+    stream, relabeling, alike = name_suits(stream)
+    back = relabelings_on(stream.device)[1]
+    is_cpu = stream.device.type == "cpu"
+    num_streams = max(1, (_CPU_POSITIONS if is_cpu else _CUDA_POSITIONS) // width)
+    num_rows = _CPU_ROWS if is_cpu else len(rows)
+    logp = torch.empty(is_live.shape, device=is_live.device)  # (N, C)
+    with torch.inference_mode():
+        combo_table = model.combo_table() if combo_table is None else combo_table
+        for row in torch.split(torch.arange(len(stream), device=stream.device), num_streams):
+            with torch.autocast(stream.device.type, torch.bfloat16, enabled=trunk_dtype == torch.bfloat16):
+                hidden = model.hidden_at(stream[row], values[row], asked.positions[row])  # (G, Q, D)
+            number, place = _answers(asked, row)  # (n,) each
+            query = model.query(hidden.flatten(0, 1)[place])  # (n, E)
+            for part, chosen in zip(torch.split(number, num_rows), torch.split(query, num_rows), strict=True):
+                logits = Readout(chosen, *combo_table, alike[rows[part], positions[part]]).logits()
+                logits = logits.gather(1, back[relabeling[rows[part]]])  # named as asked
+                logp[part] = logits.masked_fill_(~is_live[part], -torch.inf).log_softmax(dim=1)
+    return logp
 
 
 class _Asked(NamedTuple):
@@ -159,8 +195,3 @@ def _check_positions(rows: torch.Tensor, is_live: torch.Tensor) -> None:
     if bool(is_dead.any()):
         msg = f"no combo is live at positions {is_dead.nonzero()[:5, 0].tolist()} (first five)"
         raise ValueError(msg)
-
-
-@functools.cache
-def _relabelings_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(PERM_ACTION).to(device), torch.from_numpy(PERM_COMBO).to(device)

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from range_reader_core.batching import DeviceReads
+from range_reader_core.batching import DeviceReads, with_named_suits
 from range_reader_core.masks import is_live_combo_at, is_supervised
 from range_reader_core.metrics import METRICS, MRR, score_positions
 from range_reader_core.model import RangeReaderModel
@@ -66,13 +66,16 @@ class Validator:
         with torch.inference_mode():
             for start in range(0, num_reads, BATCH_READS):
                 indices = order[start : start + BATCH_READS]
-                batch = self.reads.batch(indices)
+                batch, alike = self.reads.batch(indices), None
+                if model.config.names_suits:
+                    batch, alike = with_named_suits(batch)
                 rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)  # (N,) each
                 x = model.embed(batch.tokens, batch.values)
                 with torch.autocast(x.device.type, self.precision, enabled=self.precision != torch.float32):
                     hidden = model.trunk(x)[rows, positions]  # (B, T, D) -> (N, D)
+                logits = model.logits(hidden, None if alike is None else alike[rows, positions])  # (N, C)
                 is_live = is_live_combo_at(batch.tokens, rows, positions)  # (N, C)
-                columns = score_positions(model.logits(hidden), batch.targets[rows], is_live).columns()  # (N, 7)
+                columns = score_positions(logits, batch.targets[rows], is_live).columns()  # (N, 7)
                 of_read = columns.new_zeros((len(indices), len(METRICS))).index_add_(0, rows, columns)
                 sums[indices] = of_read.cpu().numpy()
                 counts[indices] = rows.bincount(minlength=len(indices)).cpu().numpy()

@@ -7,9 +7,10 @@ from range_reader_core.inference import RangeReader
 from range_reader_core.model import ModelConfig, RangeReaderModel
 
 
-def random_model(*, head: str = "composed", rope: bool = False, seed: int = 1) -> RangeReaderModel:
+def random_model(*, head: str = "composed", rope: bool = False, names_suits: bool = False, seed: int = 1) -> RangeReaderModel:
     """Return a small model in evaluation mode in which nothing is zero by initialisation."""
-    model = RangeReaderModel(ModelConfig(num_layers=2, width=24, num_heads=3, dropout=0.0, head=head, rope=rope)).eval()
+    config = ModelConfig(num_layers=2, width=24, num_heads=3, dropout=0.0, head=head, rope=rope, names_suits=names_suits)
+    model = RangeReaderModel(config).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -67,6 +67,8 @@ def _relabeled(hand: CanonicalHand, relabeling: int) -> CanonicalHand:
 class SuitCountModel(torch.nn.Module):
     """Scores a combo by how many cards in sight share its suits: treats all suits alike, yet depends on them."""
 
+    config = ModelConfig(num_layers=1, width=2, num_heads=1)
+
     def hidden_at(self, stream: torch.Tensor, values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Return how often each of the 52 cards is in sight, (B, Q, 52)."""
         seen = torch.zeros((*stream.shape, cards.NUM_CARDS))
@@ -83,9 +85,9 @@ class SuitCountModel(torch.nn.Module):
         return hidden
 
     def combo_table(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the suits of each combo, over all ranks."""
+        """Return one table: the suits of each combo, over all ranks."""
         suits = torch.eye(4)[torch.from_numpy(cards.COMBO_CARDS) % 4].sum(dim=1)  # (C, 4)
-        return suits.repeat(1, 13), torch.zeros(cards.NUM_COMBOS)
+        return suits.repeat(1, 13)[None], torch.zeros(cards.NUM_COMBOS)
 
 
 @pytest.mark.parametrize("head", ["flat", "composed"])

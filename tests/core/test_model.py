@@ -39,16 +39,17 @@ def batch_of(num: int = 5, *, seed: int = 3) -> tuple[torch.Tensor, torch.Tensor
     return batch.tokens, batch.values, resident.lengths[indices].tolist()
 
 
+@pytest.mark.parametrize(("head", "names_suits"), [("flat", False), ("composed", False), ("composed", True)])
 @pytest.mark.parametrize("rope", [False, True])
-@pytest.mark.parametrize("head", ["flat", "composed"])
-def test_logits_do_not_depend_on_later_positions(rope: bool, head: HeadKind) -> None:
+def test_logits_do_not_depend_on_later_positions(rope: bool, head: HeadKind, names_suits: bool) -> None:
     """A mask off by one lets the model read the future in training and fail in use; the gradient must be exactly zero."""
-    model = stirred(replace(SMALL, rope=rope, head=head))
+    model = stirred(replace(SMALL, rope=rope, head=head, names_suits=names_suits))
     stream, values, _ = batch_of()
     stream, values = stream[:2, :7], values[:2, :7]
     entering = model.embed(stream, values).detach().requires_grad_()
+    alike = torch.tensor([0, 2]) if names_suits else None
     for position in range(7):
-        (gradient,) = torch.autograd.grad(model.logits(model.trunk(entering)[:, position]).square().sum(), entering)
+        (gradient,) = torch.autograd.grad(model.logits(model.trunk(entering)[:, position], alike).square().sum(), entering)
         size = gradient.abs().amax(dim=-1)  # (B, T)
         assert (size[:, position + 1 :] == 0.0).all()
         assert (size[:, : position + 1] > 0.0).all()
@@ -192,6 +193,15 @@ def test_the_composed_head_treats_combos_of_a_class_alike_but_for_their_cards() 
         assert logits[of_class == index].std(unbiased=False) < 1e-5
 
 
+def test_a_model_that_names_suits_must_be_told_which_are_alike() -> None:
+    """Scoring every position with one table would be exact at some positions and wrong at others."""
+    hidden = torch.randn(3, SMALL.width, generator=torch.Generator().manual_seed(2))
+    alike = torch.tensor([0, 3, 5])
+    for names_suits, given in ((True, None), (False, alike)):
+        with pytest.raises(ValueError, match="suits alike"):
+            stirred(replace(SMALL, head="composed", names_suits=names_suits)).logits(hidden, given)
+
+
 def test_dropout_acts_in_training_mode_alone() -> None:
     """Scores must not change from call to call."""
     model = stirred(replace(SMALL, dropout=0.5))
@@ -208,6 +218,9 @@ def test_every_field_of_the_config_changes_the_model() -> None:
     changes = {"num_layers": 3, "width": 36, "num_heads": 1, "rope": True, "mlp_ratio": 2, "head": "composed"}
     for name, value in changes.items():
         assert not torch.equal(stirred(replace(SMALL, **{name: value}))(stream, values), expected), name
+    composed = replace(SMALL, head="composed")
+    named = stirred(replace(composed, names_suits=True))(stream, values)
+    assert not torch.allclose(named, stirred(composed)(stream, values), atol=1e-3)
     with pytest.raises(ValueError, match="at most 9 positions"):
         RangeReaderModel(replace(SMALL, max_positions=9))(stream, values)
 
@@ -222,6 +235,7 @@ def test_every_field_of_the_config_changes_the_model() -> None:
         ("max_positions", 0),
         ("mlp_ratio", 0),
         ("head", "deep"),
+        ("names_suits", True),  # with the flat head
     ],
 )
 def test_an_impossible_size_is_refused(field: str, value: object) -> None:

@@ -11,10 +11,11 @@ from range_reader_core.objective import CPU_ROWS, choose_positions, masked_cross
 C, E = 17, 5
 
 
-def readout(num: int, *, seed: int = 0) -> Readout:
+def readout(num: int, *, num_tables: int = 1, seed: int = 0) -> Readout:
     generator = torch.Generator().manual_seed(seed)
-    shapes = ((num, E), (C, E), (C,))
-    return Readout(*(torch.randn(shape, generator=generator, requires_grad=True) for shape in shapes))
+    shapes = ((num, E), (num_tables, C, E), (C,))
+    parts = [torch.randn(shape, generator=generator, requires_grad=True) for shape in shapes]
+    return Readout(*parts, None if num_tables == 1 else torch.randint(num_tables, (num,), generator=generator))
 
 
 def case(num: int, *, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -27,29 +28,40 @@ def case(num: int, *, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor, torch.
 
 
 def plain(out: Readout, targets: torch.Tensor, is_live: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    logits = (out.query @ out.combo_vectors.T + out.combo_bias).masked_fill(~is_live, -torch.inf)
+    table = torch.zeros(len(targets), dtype=torch.int64) if out.alike is None else out.alike
+    scores = (out.query.unsqueeze(1) * out.combo_vectors[table]).sum(dim=2)  # (N, C)
+    logits = (scores + out.combo_bias).masked_fill(~is_live, -torch.inf)
     return (torch.nn.functional.cross_entropy(logits, targets, reduction="none") * weights).sum()
 
 
+@pytest.mark.parametrize("num_tables", [1, 3])
 @pytest.mark.parametrize("num", [1, 7, CPU_ROWS, CPU_ROWS + 3])
-def test_loss_and_gradients_equal_the_plain_ones(num: int) -> None:
+def test_loss_and_gradients_equal_the_plain_ones(num: int, num_tables: int) -> None:
     """The gradient is written by hand; an error in it would look like a hard problem."""
     targets, is_live, weights = case(num)
-    fused_out, plain_out = readout(num), readout(num)
+    fused_out, plain_out = readout(num, num_tables=num_tables), readout(num, num_tables=num_tables)
     fused = masked_cross_entropy(fused_out, targets, is_live, weights)
     expected = plain(plain_out, targets, is_live, weights)
     (fused * 0.25).backward()
     (expected * 0.25).backward()
     assert fused.item() == pytest.approx(expected.item(), rel=1e-5)
-    for ours, theirs in zip(fused_out, plain_out, strict=True):
+    for ours, theirs in zip(fused_out[:3], plain_out[:3], strict=True):
         assert ours.grad is not None
         assert theirs.grad is not None
         assert torch.allclose(ours.grad, theirs.grad, atol=1e-4 * max(1.0, float(theirs.grad.abs().max())))
 
 
+def test_logits_are_those_of_each_rows_table() -> None:
+    """Rows are put together by table for speed; each must get its own back."""
+    out = readout(9, num_tables=4)
+    assert out.alike is not None
+    expected = [out.combo_vectors[kind] @ query + out.combo_bias for query, kind in zip(out.query, out.alike, strict=True)]
+    torch.testing.assert_close(out.logits(), torch.stack(expected))
+
+
 def test_equal_scores_cost_the_log_of_the_live_combos() -> None:
     """The value by hand: a reader that knows nothing pays ln(live)."""
-    out = Readout(torch.zeros(2, E), torch.zeros(C, E), torch.zeros(C))
+    out = Readout(torch.zeros(2, E), torch.zeros(1, C, E), torch.zeros(C))
     is_live = torch.ones(2, C, dtype=torch.bool)
     is_live[1, 3:] = False
     loss = masked_cross_entropy(out, torch.tensor([16, 2]), is_live, torch.tensor([1.0, 2.0]))

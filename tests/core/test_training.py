@@ -39,6 +39,7 @@ SMALL = replace(
     max_steps=8,
     num_evaluations=4,
     eval_reads=12,
+    has_random_relabeling=True,
 )
 
 
