@@ -6,6 +6,8 @@ HOME_DIR ?= $(or $(RANGE_READER_HOME),range_reader_home)
 PRESET ?=
 TRAIN_MINUTES ?=
 PORT ?= 3000
+MINUTES ?= 15
+SEEDS ?= 2
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -27,15 +29,16 @@ export RANGE_READER_OHH := $(OHH)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui test bench-read check fix clean
+.PHONY: help setup run ui test bench-read bench-train bench-switches check fix clean
 
 help: ## list the targets and the knobs
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "  OHH=<folder>        hand histories to read (default: HOME_DIR/ohh)"
 	@echo "  HOME_DIR=<folder>   where everything made is kept (default: range_reader_home)"
 	@echo "  PRESET=<name>       tiny, cpu, base or reference (default: base with a CUDA GPU, else cpu)"
 	@echo "  TRAIN_MINUTES=<n>   wall-clock budget of the training (default: the preset's own)"
+	@echo "  MINUTES=<n> SEEDS=<n>  of each arm of bench-train (default: 15 and 2)"
 	@echo "  PORT=<n>            port of the Dagster UI on 127.0.0.1 (default: 3000)"
 
 setup: $(STAMP) ## create .venv and install the pinned dependencies
@@ -63,6 +66,12 @@ test: $(STAMP) ## every test
 
 bench-read: $(STAMP) ## what reading one hand costs; OHH=<file> for real hands
 	@$(BIN)/python -m benchmarks.read $(if $(OHH),--ohh $(OHH))
+
+bench-train: $(STAMP) ## the default against the reference recipe at equal time on OHH=<folder>; an hour, goes on when killed
+	@$(BIN)/python -m benchmarks.train --minutes $(MINUTES) --seeds $(SEEDS)
+
+bench-switches: $(STAMP) ## what each switch of a training step is worth
+	@$(BIN)/python -m benchmarks.switches
 
 check: $(STAMP) ## format, lint, types and the fast tests
 	$(BIN)/ruff format --check .

@@ -1,93 +1,101 @@
-"""What a training step costs: reads a second of the reference recipe, and of each switch that makes it faster, one after the other.
+"""The default against the reference recipe: speed of the code, what each reads after equal time, and memory, as one table.
 
-``python -m benchmarks.train [--preset cpu] [--reads FILE.npz] [--seconds 10] [--threads 1] [--device cpu] [--compiled]``. Without a
-file of ``save_reads`` the reads are those of random legal hands, which are longer than real ones. Speeds are given by the wall
-clock and by the process's own processor time, which other programs disturb less. No switch changes the objective: fewer positions
-are an unbiased estimate of it, and all else is the same arithmetic.
+``make bench-train OHH=FOLDER [MINUTES=15] [SEEDS=2] [HOME_DIR=...]``. Hands are encoded first where they are not. Then: (a) reads a
+second of our code on the reference architecture against the eager reference recipe, by turns in one process; (b) both presets
+trained for equal time on the same reads, the two of a pair at the same time, each on a core of its own with one thread, cores
+swapped from seed to seed; (c) peak memory of those trainings. Results lie under HOME_DIR/bench_train; a killed run goes on
+there when started again, arm by arm, and a finished one is printed again. Needs two cores for (b) to be at the same time.
 """
 
 import argparse
-import time
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+import os
+import subprocess
+import sys
 
-import numpy as np
-import torch
+from rich.console import Console
 
-from range_reader_core.batching import Batch
-from range_reader_core.encoder import HandEncoder
-from range_reader_core.learner import Learner
-from range_reader_core.presets import preset, reference
-from range_reader_core.reads import load_reads
-from range_reader_core.train_config import TrainConfig
-from tests.core.hands import random_hands
+from benchmarks.arm_process import SPEED_NAME, Task, as_argument
+from benchmarks.train_table import print_speed, print_table
+from range_reader_pipeline.arms import BASELINES, core_version, finished_arm, is_scored
+from range_reader_pipeline.headless import run_everything
+from range_reader_pipeline.paths import home_paths
+from range_reader_pipeline.process import prepare_process
 
-
-class PaddedLearner(Learner):
-    """Batches as the reference makes them: in random order, as wide as the longest stream there can be."""
-
-    def _batch(self, step: int) -> Batch:
-        num_reads, size = self.reads.num_reads, self.config.batch_size
-        start = step * size % max(num_reads - size, 1)
-        order = np.random.default_rng(0).permutation(num_reads)
-        return self.reads.batch(order[start : start + size], width_multiple=self.config.model.max_positions)
+PAIR = ("cpu", "reference_cpu")
 
 
-def main() -> None:
-    """Measure and print."""
+def main() -> int:
+    """Measure what is not measured yet, print the table, and return 1 where a process failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", default="cpu")
-    parser.add_argument("--reads", type=Path)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of stepping, for each line")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--compiled", action="store_true", help="measure compiled blocks too; compiling takes a minute")
+    parser.add_argument("--minutes", type=float, default=15.0, help="budget of an arm")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--scored-reads", type=int, default=20_000, help="of val and of test, a single forward")
+    parser.add_argument(
+        "--averaged-reads", type=int, default=3_000, help="of test, suit-averaged, which costs 24 forwards; 0: none"
+    )
+    parser.add_argument("--speed-rounds", type=int, default=6)
+    parser.add_argument("--speed-round-s", type=float, default=5.0)
+    parser.add_argument("--table-only", action="store_true", help="print what is there")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    reads = load_reads(options.reads) if options.reads else HandEncoder().encode_hands(random_hands(1, 2000, 6))[0]
-    print(f"{reads.num_reads:,} reads of {reads.lengths.mean():.1f} positions, {options.device}, {options.threads} thread(s)")
-    print(f"{'':44s}reads/s   reads per processor second   ms a step")
-    device = torch.device(options.device)
-    for name, kind, config in arms(preset(options.preset), is_compiled=options.compiled):
-        learner = kind(config, reads, device)
-        if config.is_compiled and (reason := learner.compile()) is not None:
-            print(f"{name:44s}{reason}")
-            continue
-        wall, processor, step_ms = speed(learner, options.seconds)
-        print(f"{name:44s}{wall:7,.0f}   {processor:26,.0f}   {step_ms:9.1f}")
+    paths = home_paths()
+    prepare_process(paths)
+    console = Console()
+    if not options.table_only:
+        run_everything(paths, {}, console, job="refresh_dataset")
+    data = paths.data.resolve()
+    root = paths.root / "bench_train" / f"{data.name}-{core_version()}"
+    root.mkdir(parents=True, exist_ok=True)
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0, 1]
+
+    def task(kind: str, core: int, preset: str = "", seed: int = 0) -> Task:
+        return Task(
+            kind=kind,
+            root=str(root),
+            data=str(data),
+            core=core,
+            preset=preset,
+            seed=seed,
+            minutes=options.minutes,
+            scored_reads=options.scored_reads,
+            averaged_reads=options.averaged_reads,
+            speed_rounds=options.speed_rounds,
+            speed_round_s=options.speed_round_s,
+        )
+
+    pairs = [
+        [task("arm", cores[(i + seed) % len(cores)], name, seed) for i, name in enumerate(PAIR)] for seed in range(options.seeds)
+    ]
+    if not options.table_only:
+        todo = [[one] for name, one in ((SPEED_NAME, task("speed", cores[-1])),) if not (root / name).exists()]
+        baselines = task(BASELINES, cores[0])
+        if not is_scored(root / BASELINES, baselines.scorings()):
+            todo.append([baselines])
+        todo += [pair for pair in pairs if any(finished_arm(one.folder(), one.scorings()) is None for one in pair)]
+        for together in todo if len(cores) > 1 else [[one] for group in todo for one in group]:
+            if not run_together(together):
+                return 1
+    print_speed(root)
+    print_table(root, [one for pair in pairs for one in pair])
+    return 0
 
 
-def arms(config: TrainConfig, *, is_compiled: bool) -> Iterator[tuple[str, type[Learner], TrainConfig]]:
-    """Yield name, learner and configuration of what is measured; each adds one switch to the one before."""
-    flat = replace(config.model, head="flat", dropout=reference().model.dropout)
-    arm = replace(config, model=flat, positions_per_read=None, is_compiled=False)
-    yield "reference recipe, padded to the longest", PaddedLearner, arm
-    yield "+ batches of like length", Learner, arm
-    arm = replace(arm, positions_per_read=config.positions_per_read)
-    yield f"+ {config.positions_per_read} positions a read", Learner, arm
-    arm = replace(arm, model=replace(arm.model, dropout=config.model.dropout))
-    yield f"+ dropout {config.model.dropout}", Learner, arm
-    arm = replace(arm, model=config.model)
-    yield f"+ {config.model.head} head", Learner, arm
-    if is_compiled:
-        yield "+ compiled blocks", Learner, replace(arm, is_compiled=True)
-
-
-def speed(learner: Learner, seconds: float) -> tuple[float, float, float]:
-    """Return reads by the second of wall clock and of processor time, and milliseconds a step."""
-    for step in range(2):
-        learner.step(step, 1e-4)
-    num_steps, num_reads = 0, 0
-    wall, processor = time.perf_counter(), time.process_time()
-    while time.perf_counter() - wall < seconds:
-        num_reads += learner.step(num_steps, 1e-4).num_reads
-        num_steps += 1
-        if learner.device.type == "cuda":
-            torch.cuda.synchronize(learner.device)
-    wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    return num_reads / wall, num_reads / processor, 1000.0 * wall / num_steps
+def run_together(tasks: list[Task]) -> bool:
+    """Run processes side by side to their end; returns whether all succeeded. Ctrl-C reaches them too, and they save."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen([sys.executable, "-m", "benchmarks.arm_process", as_argument(task)], env=environment) for task in tasks
+    ]
+    try:
+        codes = [process.wait() for process in processes]
+    except KeyboardInterrupt:
+        for process in processes:
+            process.wait()
+        raise
+    for task, code in zip(tasks, codes, strict=True):
+        if code:
+            print(f"{task.label} ended with {code}; run the same again to go on", file=sys.stderr)
+    return not any(codes)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The reference recipe's step as one would write it first, and how many reads a second ours does on the same architecture.
+
+Batches are padded to the longest stream there can be, attention is the library's, logits are made at all positions, the loss is
+``torch.nn.functional.cross_entropy`` over those that count. Nothing is compiled. The objective is ours: same model, same
+relabelings, same mask, and on equal batches the same loss (tested).
+"""
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from range_reader_core import blocks
+from range_reader_core.batching import Batch
+from range_reader_core.learner import Learner
+from range_reader_core.masks import is_live_combo, is_supervised
+from range_reader_core.presets import cpu, reference_cpu
+from range_reader_core.reads import Reads
+from range_reader_core.train_config import TrainConfig
+
+IGNORED = -100
+
+
+class EagerReference(Learner):
+    """A learner without any of the switches."""
+
+    def step(self, step: int, learning_rate: float):  # type: ignore[no-untyped-def]  # as Learner.step
+        """Take a step as ``Learner.step`` does, with the library's attention."""
+        with library_attention():
+            return super().step(step, learning_rate)
+
+    def _batch(self, step: int) -> Batch:
+        num_reads, size = self.reads.num_reads, min(self.config.batch_size, self.reads.num_reads)
+        chosen = np.random.default_rng([self.config.seed, step]).choice(num_reads, size, replace=False)
+        return self.reads.batch(chosen, width_multiple=self.config.model.max_positions)
+
+    def _loss(self, batch: Batch, generator: torch.Generator, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        supervised = is_supervised(batch.tokens)  # (B, T)
+        logits = self.model.logits(self._hidden(batch, None, step).flatten(0, 1)).float()  # (B * T, C)
+        logits = logits.masked_fill(~is_live_combo(batch.tokens).flatten(0, 1), -torch.inf)
+        targets = torch.where(supervised, batch.targets.unsqueeze(1), IGNORED).flatten()  # (B * T,)
+        return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum"), supervised.sum()
+
+
+@contextmanager
+def library_attention() -> Iterator[None]:
+    """Let blocks attend by ``scaled_dot_product_attention`` in training too."""
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_visible_key: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    with patch.object(blocks, "attend", attend):
+        yield
+
+
+def on_reference_architecture() -> TrainConfig:
+    """Return the reference recipe at ``cpu`` size with the default's switches that leave architecture and objective alone."""
+    ours = cpu()
+    return replace(reference_cpu(), positions_per_read=ours.positions_per_read, is_compiled=ours.is_compiled)
+
+
+def measure_speeds(reads: Reads, *, num_rounds: int, round_s: float) -> dict[str, float | int | bool]:
+    """Return reads a second of both by turns: medians, and the median, least and greatest ratio of a round."""
+    device = torch.device("cpu")
+    slow = EagerReference(reference_cpu(), reads, device)
+    fast = Learner(on_reference_architecture(), reads, device)
+    begin = time.perf_counter()
+    is_compiled = fast.config.is_compiled and fast.compile() is None
+    setup_s = time.perf_counter() - begin
+    for learner in (slow, fast):
+        learner.step(0, 1e-4)
+    rounds = [(_reads_per_s(slow, round_s), _reads_per_s(fast, round_s)) for _ in range(num_rounds)]
+    ratios = [ours / theirs for theirs, ours in rounds]
+    return {
+        "reference_reads_per_s": statistics.median(theirs for theirs, _ in rounds),
+        "ours_reads_per_s": statistics.median(ours for _, ours in rounds),
+        "ratio": statistics.median(ratios),
+        "least_ratio": min(ratios),
+        "greatest_ratio": max(ratios),
+        "num_rounds": num_rounds,
+        "is_compiled": is_compiled,
+        "setup_s": setup_s,
+        "batch_size": slow.config.batch_size,
+    }
+
+
+def _reads_per_s(learner: Learner, seconds: float) -> float:
+    num_steps = num_reads = 0
+    begin = time.perf_counter()
+    while (passed := time.perf_counter() - begin) < seconds:
+        num_steps += 1
+        num_reads += learner.step(num_steps, 1e-4).num_reads
+    return num_reads / passed

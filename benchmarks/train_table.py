@@ -1,0 +1,108 @@
+"""The table of ``benchmarks.train``, from the files that its processes left."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.arm_process import SPEED_NAME, Task
+from range_reader_core.evaluation import ReadScores
+from range_reader_pipeline.arms import BASELINES, ArmRecord, finished_arm, load_scores
+from range_reader_pipeline.comparison import ComparedArm, Measured, compare
+
+SPEED_GOAL = 5.0
+MEMORY_GOAL_GB = 3.0
+STATIC = "static range"
+
+
+def print_speed(root: Path) -> None:
+    """Print (a)."""
+    if not (root / SPEED_NAME).exists():
+        return
+    speed = json.loads((root / SPEED_NAME).read_text())
+    print(f"\n(a) reads/s on the reference architecture at cpu size, one core, batches of {speed['batch_size']}, by turns, medians")
+    print(f"    eager reference recipe (padded to 96, all positions)  {speed['reference_reads_per_s']:8,.1f}")
+    compiled = f"compiled in {speed['setup_s']:.0f} s" if speed["is_compiled"] else "not compiled"
+    print(f"    our code ({compiled}){'':31s}{speed['ours_reads_per_s']:8,.1f}")
+    spread = f"{speed['least_ratio']:.1f} to {speed['greatest_ratio']:.1f} in {speed['num_rounds']} rounds"
+    print(f"    ratio {speed['ratio']:.2f} ({spread}); goal {SPEED_GOAL:g}: {_reached(speed['ratio'] >= SPEED_GOAL)}")
+
+
+def print_table(root: Path, tasks: list[Task]) -> None:
+    """Print (b) and (c) of the arms that are finished."""
+    done = [(task, record) for task in tasks if (record := finished_arm(task.folder(), task.scorings())) is not None]
+    names = list(dict.fromkeys(task.preset for task in tasks))
+    seeds = [seed for seed in sorted({task.seed for task, _ in done}) if sum(task.seed == seed for task, _ in done) == len(names)]
+    if not seeds:
+        print("\n(b) no pair of arms is finished yet")
+        return
+    done = [(task, record) for task, record in done if task.seed in seeds]
+    task, record = done[0]
+    print(f"\n(b) {task.minutes:g} minutes an arm, one core each, {len(seeds)} seed(s), {record.num_train_reads:,} training reads")
+    print(f"{'':28s}{'steps':>8s}{'reads/s':>9s}{'set-up s':>10s}{'kept step':>11s}{'peak GB':>9s}")
+    for task, record in done:
+        print(
+            f"    {task.label:24s}{record.num_steps:8,d}{record.reads_per_s:9,.0f}{record.setup_s:10.0f}{record.best_step:11,d}"
+            f"{record.peak_bytes / 1e9:9.2f}"
+        )
+    for scoring in done[0][0].scorings():
+        baselines = load_scores(root / BASELINES, scoring.name)
+        arms = {
+            name: [_only(load_scores(task.folder(), scoring.name)) for task, _ in done if task.preset == name] for name in names
+        }
+        _print_scoring(scoring.name.replace("_", ", "), arms, baselines, reference=names[1])
+    _print_memory([record for _, record in done])
+
+
+def _print_scoring(title: str, arms: dict[str, list[ReadScores]], baselines: dict[str, ReadScores], *, reference: str) -> None:
+    static = baselines[STATIC]
+    num_hands = len(np.unique(static.hand_index))
+    how = "suit-averaged" if "averaged" in title else "a single forward"
+    print(f"\n    {title}: {len(static.num_positions):,} reads of {num_hands:,} hands, {how}; 95% by bootstrap over hands")
+    print(f"    {'':28s}{'loss':26s}{'nats over static range':26s}{'mrr':26s}{'mean rank':>9s}")
+    rows = compare({**{name: [scores] for name, scores in baselines.items()}, **arms}, static, reference)
+    for row in rows:
+        print(f"    {row.name:28s}{_text(row.loss_nats):26s}{_text(row.gain_nats):26s}{_text(row.mrr):26s}{row.mean_rank:9.1f}")
+        if row.name in arms:
+            gains, mrrs = (" ".join(f"{value:.4f}" for value in values) for values in (row.seed_gains, row.seed_mrrs))
+            print(f"    {'  by seed':28s}{'':26s}{gains:26s}{mrrs:26s}")
+    ours, theirs = (next(row for row in rows if row.name == name) for name in (next(iter(arms)), reference))
+    best = min((row for row in rows if row.name not in arms), key=lambda row: row.loss_nats.mean)
+    print(f"    nats gained, {ours.name} over {theirs.name}: {_text(ours.gain_ratio, 2)} times")
+    print(f"    nats gained, {ours.name} over {best.name}, the best without a network: {_ratio(ours, best)}")
+    print(f"    mrr, {ours.name} less {theirs.name}: {_text(ours.lead_mrr)}; {_mrr_verdict(ours, theirs)}")
+
+
+def _mrr_verdict(ours: ComparedArm, theirs: ComparedArm) -> str:
+    difference = ours.mrr.mean - theirs.mrr.mean
+    widths = [max(row.mrr.high - row.mrr.mean, row.mrr.mean - row.mrr.low) for row in (ours, theirs)]
+    goal = f"goal: more than both intervals' half-widths ({widths[0]:.4f}, {widths[1]:.4f})"
+    return f"{goal}: {_reached(difference > max(widths))}"
+
+
+def _ratio(ours: ComparedArm, best: ComparedArm) -> str:
+    return f"{ours.gain_nats.mean / best.gain_nats.mean:.2f} times" if best.gain_nats.mean > 0.0 else "which gains nothing"
+
+
+def _print_memory(records: list[ArmRecord]) -> None:
+    peak = max(record.peak_bytes for record in records) / 1e9
+    print(
+        f"\n(c) peak memory of training on all {records[0].num_train_reads:,} reads: {peak:.2f} GB; goal {MEMORY_GOAL_GB:g}: "
+        f"{_reached(peak <= MEMORY_GOAL_GB)}"
+    )
+
+
+def _only(scores: dict[str, ReadScores]) -> ReadScores:
+    (one,) = scores.values()
+    return one
+
+
+def _text(measured: Measured, digits: int = 4) -> str:
+    if not math.isfinite(measured.low):
+        return f"{measured.mean:.{digits}f} (one seed)"
+    return f"{measured.mean:.{digits}f} ({measured.low:.{digits}f}..{measured.high:.{digits}f})"
+
+
+def _reached(is_reached: bool) -> str:
+    return "reached" if is_reached else "not reached"
