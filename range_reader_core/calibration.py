@@ -10,6 +10,7 @@ Legend: ``N`` positions, ``C`` = 1326 combos, ``J`` blocks, ``S`` streets, ``O``
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,6 +64,16 @@ class ReliabilityCurve:
     error: Estimate  # mass a position in bins that promise too much or too little
     chance_error: float | None  # what perfect forecasts would show; None where the error has no interval
 
+    @property
+    def promised(self) -> float:
+        """The mean forecast."""
+        return sum(part.promised * part.num_forecasts for part in self.bins) / sum(part.num_forecasts for part in self.bins)
+
+    @property
+    def happened(self) -> float:
+        """The share of forecasts that came true."""
+        return sum(part.happened.mean * part.num_forecasts for part in self.bins) / sum(part.num_forecasts for part in self.bins)
+
     def records(self) -> list[Record]:
         """Return one flat record a bin."""
         return [
@@ -80,6 +91,37 @@ class ReliabilityCurve:
             }
             for part in self.bins
         ]
+
+
+def format_calibration(curves: Sequence[ReliabilityCurve], *, note: str = "") -> str:
+    """Return a row a group: the calibration error, what chance alone would make of it, and the mass of the likeliest combos.
+
+    Args:
+        curves: what ``ReliabilitySums.curves`` returned.
+        note: how and on what the reader was scored.
+    """
+    tops = [f"top{k}" for k in TOP_KS]
+    by_group: dict[str, dict[str, ReliabilityCurve]] = {}
+    for curve in curves:
+        by_group.setdefault(curve.group, {})[curve.forecast] = curve
+    header = (
+        f"{'group':<12}{'positions':>11}{'error':>8}{'error 95%':>14}{'by chance':>11}{''.join(f'{name:>16}' for name in tops)}"
+    )
+    lines = [
+        f"calibration of {curves[0].reader}{f' ({note})' if note else ''}",
+        "error: mass a position in bins that promise too much or too little; topK: mass promised > share of truths among them",
+        "",
+        header,
+        "-" * len(header),
+    ]
+    for group, of_forecast in by_group.items():
+        combo = of_forecast[COMBO]
+        interval = combo.error.interval
+        spread = f"{interval.low:.3f}-{interval.high:.3f}" if interval else "-"
+        chance = "-" if combo.chance_error is None else f"{combo.chance_error:.3f}"
+        masses = "".join(f"{f'{of_forecast[name].promised:.3f} > {of_forecast[name].happened:.3f}':>16}" for name in tops)
+        lines.append(f"{group:<12}{combo.num_positions:>11,}{combo.error.mean:>8.3f}{spread:>14}{chance:>11}{masses}")
+    return "\n".join(lines)
 
 
 class ReliabilitySums:

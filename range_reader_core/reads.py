@@ -6,7 +6,7 @@ everything else is a label or describes the hand.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from range_reader_core import cards
-from range_reader_core.tokens import VOCABULARY_HASH
+from range_reader_core.tokens import COMBO_OFFSET, MAX_SEATS, VOCABULARY_HASH, BaseAction
 
 _DTYPES: Final = {
     "tokens": np.uint16,
@@ -106,6 +106,18 @@ class Reads:
             sources=self.sources,
             is_label_shown=self.is_label_shown[indices],
         )
+
+
+def as_watcher(reads: Reads, limit: int) -> tuple[Reads, Reads]:
+    """Return the first read of each hand and villain, at most ``limit``, as given and with the perspective's cards hidden.
+
+    Without its cards every perspective of a villain sees the same, so one a villain is all there is.
+    """
+    _, first = np.unique(reads.hand_index * MAX_SEATS + reads.villain_seat, return_index=True)
+    seeing = reads.take(np.sort(first)[:limit])
+    hidden = int(BaseAction.HIDE_HOLE) * MAX_SEATS + seeing.perspective_seat.astype(np.uint16)  # (N,)
+    per_token = np.repeat(hidden, seeing.lengths)
+    return seeing, replace(seeing, tokens=np.where(seeing.tokens >= COMBO_OFFSET, per_token, seeing.tokens))
 
 
 def ragged_positions(

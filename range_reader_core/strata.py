@@ -24,7 +24,7 @@ from range_reader_core.lines import POSITIONS, SITUATIONS, effective_stack_bb, r
 from range_reader_core.masks import STREETS, street_at
 from range_reader_core.metrics import LOSS, METRICS, MRR
 from range_reader_core.reads import Reads
-from range_reader_core.tables import TOTAL, Estimate, Record
+from range_reader_core.tables import TOTAL, BestLead, Estimate, Record
 from range_reader_core.tokens import MAX_SEATS
 
 DIMENSIONS: Final = ("all", "street", "position", "table size", "stack depth", "preflop line", "check-raise", "label", "source")
@@ -56,14 +56,6 @@ class StreetScores:
         sums = scored.columns.new_zeros((num_cells, len(METRICS))).index_add_(0, cell, scored.columns)
         self.sums[scored.reader, index] = sums.view(len(index), len(STREETS), -1).cpu().numpy()
         self.counts[index] = cell.bincount(minlength=num_cells).view(len(index), -1).cpu().numpy()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BestLead:
-    """How much better the model is than the best of the baselines; positive is better."""
-
-    baseline: str
-    lead: Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +241,7 @@ def format_failures(rows: Sequence[FailureRow], *, note: str = "") -> str:
             lines += ["", dimension, "-" * len(header)]
         best = row.lead_nats
         lines.append(
-            f"{row.group:<{width}}{row.num_reads:>8}{row.num_hands:>8}{row.num_positions:>11}{row.loss_nats.mean:>8.3f}"
+            f"{row.group:<{width}}{row.num_reads:>8,}{row.num_hands:>8,}{row.num_positions:>11,}{row.loss_nats.mean:>8.3f}"
             f"{_range(row.loss_nats, '.3f'):>14}{row.mrr.mean:>8.4f}"
             + (f"{best.lead.mean:>+9.3f}{_range(best.lead, '+.3f'):>18}  {best.baseline}" if best else "")
         )

@@ -2,12 +2,13 @@
 
 Means are (sum, count) divided once; intervals are 95%, by bootstrap over hands. Readers are compared on the same hands with
 the same draws. A group without reads keeps its row and shows no number. The first reader given is the model, the others
-are the baselines it must beat. Text for people is in ``table_text``; ``records`` is for parquet and metadata.
+are the baselines it must beat; what is quoted is the lead over the best of them, on the same hands. Text for people is in
+``table_text``; ``records`` is for parquet and metadata.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from range_reader_core.metrics import METRICS
 TOTAL: Final = "TOTAL"
 POINT_NAMES: Final = (*POINTS[:-1], "showdown")  # whoever is read to the final position here shows down
 Record = dict[str, str | int | float | None]
+LeadMetric = Literal["loss_nats", "mrr"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,14 @@ class Lead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BestLead:
+    """How much better the model is than the best of the baselines; positive is better."""
+
+    baseline: str
+    lead: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
     """What a reader gains after the flop, from cards and betting: end of the hand minus flop, on the same hands."""
 
@@ -84,17 +94,13 @@ class StratifiedTable:
                 return lead
         raise KeyError((baseline, group))
 
+    def best_lead(self, metric: LeadMetric, group: str = TOTAL) -> BestLead | None:
+        """Return the model's lead over the baseline that is best by a metric in a group; None where there is none."""
+        return _best_lead(self.leads, metric, group)
+
     def records(self) -> list[Record]:
         """Return one flat record a row; intervals are ``*_low`` and ``*_high``."""
-        leads = {(lead.baseline, lead.group): lead for lead in self.leads}
-        records = []
-        for row in self.rows:
-            record = _record(row)
-            lead = leads.get((row.reader, row.group))
-            record |= _flat("model_lead_nats", lead.loss_nats if lead else None)
-            record |= _flat("model_lead_mrr", lead.mrr if lead else None)
-            records.append(record)
-        return records
+        return _records(self.rows, self.leads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +111,20 @@ class SharpeningTable:
     num_reads: int
     num_hands: int
     rows: tuple[ScoreRow, ...]  # per reader: POINT_NAMES
+    leads: tuple[Lead, ...]  # per baseline: POINT_NAMES
     gains: tuple[Gain, ...]  # per reader
 
     def row(self, reader: str, point: str) -> ScoreRow:
         """Return one row."""
         return _find_row(self.rows, reader, point)
 
+    def best_lead(self, metric: LeadMetric, point: str) -> BestLead | None:
+        """Return the model's lead over the baseline that is best by a metric at a point; None where there is none."""
+        return _best_lead(self.leads, metric, point)
+
     def records(self) -> list[Record]:
         """Return one flat record a row; intervals are ``*_low`` and ``*_high``."""
-        return [_record(row) for row in self.rows]
+        return _records(self.rows, self.leads)
 
 
 def stratified_table(scores: Sequence[ReadScores], *, generator: np.random.Generator) -> StratifiedTable:
@@ -148,9 +159,7 @@ def stratified_table(scores: Sequence[ReadScores], *, generator: np.random.Gener
             )
             rows.append(row)
             if index and len(counts):
-                is_less = _estimates(means[index] - means[0], resamples[:, index] - resamples[:, 0])
-                is_more = _estimates(means[0] - means[index], resamples[:, 0] - resamples[:, index])
-                leads.append(Lead(baseline=part.reader, group=group, loss_nats=is_less["loss_nats"], mrr=is_more["mrr"]))
+                leads.append(_lead(part.reader, group, means[[0, index]], resamples[:, [0, index]]))
     order = [part.reader for part in scores]
     return StratifiedTable(
         readers=tuple(order),
@@ -187,6 +196,12 @@ def sharpening_table(scores: Sequence[PointScores], *, generator: np.random.Gene
         for index, part in enumerate(scores)
         for place, point in enumerate(POINT_NAMES)
     ]
+    leads = [
+        _lead(part.reader, point, means[[0, index], place], resamples[:, [0, index], place])
+        for index, part in enumerate(scores)
+        for place, point in enumerate(POINT_NAMES)
+        if index
+    ]
     gained, resampled = means[:, -1] - means[:, 0], resamples[:, :, -1] - resamples[:, :, 0]  # (R, 7) and (S, R, 7)
     gains = [Gain(reader=part.reader, scores=_estimates(gained[index], resampled[:, index])) for index, part in enumerate(scores)]
     return SharpeningTable(
@@ -194,6 +209,7 @@ def sharpening_table(scores: Sequence[PointScores], *, generator: np.random.Gene
         num_reads=num_reads,
         num_hands=num_hands,
         rows=tuple(rows),
+        leads=tuple(leads),
         gains=tuple(gains),
     )
 
@@ -220,6 +236,22 @@ def _estimates(means: npt.NDArray[np.float64], resamples: npt.NDArray[np.float64
     }
 
 
+def _lead(baseline: str, group: str, means: npt.NDArray[np.float64], resamples: npt.NDArray[np.float64]) -> Lead:
+    """Return the lead of the first over the second of two readers: means (2, 7) and resamples (S, 2, 7)."""
+    gap = _estimates(means[1] - means[0], resamples[:, 1] - resamples[:, 0])
+    reverse = _estimates(means[0] - means[1], resamples[:, 0] - resamples[:, 1])
+    return Lead(baseline=baseline, group=group, loss_nats=gap["loss_nats"], mrr=reverse["mrr"])
+
+
+def _best_lead(leads: Sequence[Lead], metric: LeadMetric, group: str) -> BestLead | None:
+    candidates = [
+        BestLead(baseline=lead.baseline, lead=lead.loss_nats if metric == "loss_nats" else lead.mrr)
+        for lead in leads
+        if lead.group == group
+    ]
+    return min(candidates, key=lambda best: best.lead.mean, default=None)
+
+
 def _check_same_reads(readers: list[str], hands: list[npt.NDArray[np.int64]]) -> None:
     if not readers:
         msg = "a table needs the scores of at least one reader"
@@ -234,6 +266,18 @@ def _find_row(rows: tuple[ScoreRow, ...], reader: str, group: str) -> ScoreRow:
         if (row.reader, row.group) == (reader, group):
             return row
     raise KeyError((reader, group))
+
+
+def _records(rows: Sequence[ScoreRow], leads: Sequence[Lead]) -> list[Record]:
+    by_row = {(lead.baseline, lead.group): lead for lead in leads}
+    records = []
+    for row in rows:
+        record = _record(row)
+        lead = by_row.get((row.reader, row.group))
+        record |= _flat("model_lead_nats", lead.loss_nats if lead else None)
+        record |= _flat("model_lead_mrr", lead.mrr if lead else None)
+        records.append(record)
+    return records
 
 
 def _record(row: ScoreRow) -> Record:

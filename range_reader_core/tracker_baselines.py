@@ -22,9 +22,9 @@ from range_reader_core.lines import Betting, read_betting
 from range_reader_core.reads import Reads
 from range_reader_core.tracker_counts import ActionCounts, LineCounts, decisions_after_flop, preflop_line
 
-LINE_SMOOTHINGS: Final = (100.0, 300.0, 1000.0, 3000.0)
+LINE_SMOOTHINGS: Final = (100.0, 300.0, 1000.0, 3000.0, 10_000.0)
 """Villains of the broader range that a line's range may start with; ``fit_trackers`` chooses among them."""
-ACTION_SMOOTHINGS: Final = (10.0, 30.0, 100.0, 300.0)
+ACTION_SMOOTHINGS: Final = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 """Decisions of the broader frequencies that those of one kind of hand may start with."""
 TUNING_READS: Final = 2000
 """Validation reads that choose the smoothing: enough to tell the candidates apart, which differ by a few thousandths of a nat."""

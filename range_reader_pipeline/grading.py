@@ -1,7 +1,7 @@
-"""Putting a finished run and the readers that ignore the betting before the same reads.
+"""Putting a finished run and the readers it must beat before the same reads, in one pass for everything that is reported.
 
-The static range is that of the villains the run was trained on, as the run recorded it, so a report needs no training data and
-compares the model with what it could have known. Bootstrap draws are seeded: the same weights and reads give the same table.
+Baselines range from a blind guess over the static range of the run's training villains to what a hand-history tracker counts;
+what is quoted is the lead over the best of them. Bootstrap draws are seeded: the same weights and reads give the same report.
 """
 
 import time
@@ -16,15 +16,19 @@ from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from range_reader_pipeline.config import GradingConfig, max_reads
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore
+from range_reader_pipeline.tracker_cache import TRACKERS_VERSION, trackers
 
 if TYPE_CHECKING:
+    from range_reader_core.calibration import ReliabilityCurve
     from range_reader_core.evaluation import Reader
     from range_reader_core.reads import Reads
+    from range_reader_core.strata import FailureRow, WorstRead
     from range_reader_core.tables import SharpeningTable, StratifiedTable
 
 MODEL: Final = "model"
 UNIFORM: Final = "uniform over live combos"
 STATIC: Final = "static range"
+WATCHER_READS: Final = 2000
 BOOTSTRAP_SEED: Final = 20_240_607
 REPORT_EVERY_S: Final = 10.0
 
@@ -33,32 +37,62 @@ REPORT_EVERY_S: Final = 10.0
 class Subject:
     """What a report is about."""
 
+    paths: HomePaths
     run: FinishedRun
+    data_folder: Path  # of the version graded on
     reads: "Reads"
-    readers: "list[Reader]"  # the model first
+    num_relabelings: int
+    device: str
     made_from: dict[str, str]  # everything the report depends on
     note: str  # the same in a few words
 
+    def readers(self, log: Callable[[str], None]) -> "list[Reader]":
+        """Return the model and the readers it must beat, the model first; counts what has not been counted for these shards.
+
+        Raises:
+            ValueError: the checkpoint is of another vocabulary or damaged, or the device cannot be used.
+        """
+        folder = self.paths.runs / self.run.run_id
+        first = readers(folder, self.run.static_class_counts, num_relabelings=self.num_relabelings, device=self.device)
+        return [*first, *trackers(self.data_folder, self.paths.trackers, log)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grades:
+    """Everything that one pass over the reads tells."""
+
+    table: "StratifiedTable"
+    calibration: "tuple[ReliabilityCurve, ...]"  # of the model
+    failures: "tuple[FailureRow, ...]"
+    worst: "tuple[WorstRead, ...]"
+    watcher: "StratifiedTable"  # the model and the baselines without anybody's cards, on a sample
+    cards_are_worth: "StratifiedTable"  # the model with the perspective's cards, and without, on the same sample
+
 
 def subject(paths: HomePaths, config: GradingConfig, *, num_relabelings: int) -> Subject:
-    """Return the kept checkpoint, the readers to compare it with, and the reads to grade them on.
+    """Return the kept checkpoint and the reads to grade it on.
 
     Raises:
         ValueError: there is no kept checkpoint or no shards, or a setting that cannot be used.
     """
+    from range_reader_core.suit_averaging import check_num_relabelings
     from range_reader_pipeline.shards import load_split
 
+    check_num_relabelings(num_relabelings)
     run = RunStore(paths).kept()
     if run is None:
-        msg = f"{paths.checkpoint} does not exist yet; materialize checkpoint first (or run all five assets)"
+        msg = f"{paths.checkpoint} does not exist yet; materialize checkpoint first (or run all assets)"
         raise ValueError(msg)
     data_folder = paths.data.resolve()  # one version throughout
     reads = load_split(data_folder, config.split, max_reads(config))
     averaging = "single forward" if num_relabelings == 1 else f"suit-averaged over {num_relabelings} relabelings"
     return Subject(
+        paths=paths,
         run=run,
+        data_folder=data_folder,
         reads=reads,
-        readers=readers(paths.runs / run.run_id, run.static_class_counts, num_relabelings=num_relabelings, device=config.device),
+        num_relabelings=num_relabelings,
+        device=config.device,
         made_from={
             "run": run.run_id,
             "weights": run.weights_sha256,
@@ -66,6 +100,7 @@ def subject(paths: HomePaths, config: GradingConfig, *, num_relabelings: int) ->
             "graded on data version": data_folder.name,
             "split": f"{config.split}, {reads.num_reads} reads",
             "relabelings": str(num_relabelings),
+            "baselines": f"trackers {TRACKERS_VERSION}",
         },
         note=f"{config.split} split, {averaging}",
     )
@@ -121,8 +156,74 @@ def grade_strata(all_readers: "list[Reader]", reads: "Reads", *, device: str, lo
     from range_reader_core.inference import choose_device
     from range_reader_core.tables import stratified_table
 
-    scores = evaluate(all_readers, reads, device=choose_device(device), on_progress=_Progress(log))
+    scores = evaluate(all_readers, reads, device=choose_device(device), on_progress=Progress(log, reads))
     return stratified_table(scores, generator=np.random.default_rng(BOOTSTRAP_SEED))
+
+
+def grade(subject: Subject, all_readers: "list[Reader]", *, log: Callable[[str], None]) -> Grades:
+    """Return what the readers score, where the model fails and whether it means what it says, from one pass over the reads.
+
+    Args:
+        subject: whose reads are scored.
+        all_readers: the model first.
+        log: where progress goes.
+
+    Raises:
+        NothingToScoreError: there are no supervised positions.
+    """
+    import numpy as np
+
+    from range_reader_core.calibration import ReliabilitySums
+    from range_reader_core.evaluation import evaluate
+    from range_reader_core.inference import choose_device
+    from range_reader_core.strata import StreetScores, failure_table, read_groups, worst_reads
+    from range_reader_core.tables import stratified_table
+
+    reads, generator = subject.reads, np.random.default_rng(BOOTSTRAP_SEED)
+    by_street = StreetScores([reader.name for reader in all_readers], reads)
+    reliability = ReliabilitySums(all_readers[0].name, reads, generator=np.random.default_rng(BOOTSTRAP_SEED))
+    scores = evaluate(
+        all_readers,
+        reads,
+        device=choose_device(subject.device),
+        on_progress=Progress(log, reads),
+        observers=[by_street.observe, reliability.observe],
+    )
+    groups = read_groups(reads)
+    watcher, cards_are_worth = _grade_watcher(subject, all_readers, log)
+    return Grades(
+        table=stratified_table(scores, generator=generator),
+        calibration=reliability.curves(generator=np.random.default_rng(BOOTSTRAP_SEED)),
+        failures=failure_table(by_street, reads, groups, generator=np.random.default_rng(BOOTSTRAP_SEED)),
+        worst=worst_reads(by_street, reads, groups),
+        watcher=watcher,
+        cards_are_worth=cards_are_worth,
+    )
+
+
+def _grade_watcher(
+    subject: Subject, all_readers: "list[Reader]", log: Callable[[str], None]
+) -> "tuple[StratifiedTable, StratifiedTable]":
+    """Return the readers' scores where nobody's cards are seen, and the model's with and without the perspective's cards."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from range_reader_core.evaluation import evaluate
+    from range_reader_core.inference import choose_device
+    from range_reader_core.reads import as_watcher
+    from range_reader_core.tables import stratified_table
+
+    seeing, blind = as_watcher(subject.reads, WATCHER_READS)
+    log(f"grading {blind.num_reads:,} of the reads as a watcher sees them, who knows nobody's cards")
+    device = choose_device(subject.device)
+    (with_cards,) = evaluate(all_readers[:1], seeing, device=device, on_progress=Progress(log, seeing))
+    without = evaluate(all_readers, blind, device=device, on_progress=Progress(log, blind))
+    as_one = [replace(with_cards, reader="with cards"), replace(without[0], reader="without cards")]
+    return (
+        stratified_table(without, generator=np.random.default_rng(BOOTSTRAP_SEED)),
+        stratified_table(as_one, generator=np.random.default_rng(BOOTSTRAP_SEED)),
+    )
 
 
 def grade_sharpening(all_readers: "list[Reader]", reads: "Reads", *, device: str, log: Callable[[str], None]) -> "SharpeningTable":
@@ -137,19 +238,38 @@ def grade_sharpening(all_readers: "list[Reader]", reads: "Reads", *, device: str
     from range_reader_core.inference import choose_device
     from range_reader_core.tables import sharpening_table
 
-    scores = evaluate_points(all_readers, reads, device=choose_device(device), on_progress=_Progress(log))
+    scores = evaluate_points(all_readers, reads, device=choose_device(device), on_progress=Progress(log))
     return sharpening_table(scores, generator=np.random.default_rng(BOOTSTRAP_SEED))
 
 
-class _Progress:
-    """Logs how far an evaluation is, every few seconds."""
+class Progress:
+    """Logs how far an evaluation is, at what rate lately, and how long the rest will take, every few seconds."""
 
-    def __init__(self, log: Callable[[str], None]) -> None:
+    def __init__(self, log: Callable[[str], None], reads: "Reads | None" = None) -> None:
+        """Start the clock.
+
+        Args:
+            log: where lines go.
+            reads: all that will be scored, shortest first; None where they are not known beforehand.
+        """
+        import numpy as np
+
         self._log = log
-        self._begin_s = self._last_s = time.monotonic()
+        # A long read costs more than a short one, and the short ones come first.
+        self._work = None if reads is None else np.cumsum(np.sort(reads.lengths))
+        self._last_s = time.monotonic()
+        self._last_reads, self._last_work = 0, 0.0
 
     def __call__(self, num_done: int, num_reads: int) -> None:
+        """Take note that so many of the reads are done."""
         now_s = time.monotonic()
-        if now_s - self._last_s >= REPORT_EVERY_S:
-            self._last_s = now_s
-            self._log(f"{num_done:,} of {num_reads:,} reads graded, {num_done / (now_s - self._begin_s):,.0f} reads/s")
+        seconds = now_s - self._last_s
+        if seconds < REPORT_EVERY_S:
+            return
+        work, all_work = float(num_done), float(num_reads)
+        if self._work is not None:
+            work, all_work = float(self._work[num_done - 1]), float(self._work[-1])
+        left_s = seconds * (all_work - work) / (work - self._last_work)
+        rate = (num_done - self._last_reads) / seconds
+        self._log(f"{num_done:,} of {num_reads:,} reads graded, {rate:,.0f} reads/s, {left_s:,.0f} s left")
+        self._last_s, self._last_reads, self._last_work = now_s, num_done, work

@@ -54,6 +54,11 @@ class HomePaths:
         return self.root / "cache" / "reads"
 
     @property
+    def trackers(self) -> Path:
+        """Counts behind the tracker baselines, by data version."""
+        return self.root / "cache" / "trackers"
+
+    @property
     def scratch(self) -> Path:
         """Spill files of a running shuffle; empty between runs."""
         return self.root / "cache" / "scratch"

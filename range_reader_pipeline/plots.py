@@ -1,8 +1,8 @@
 """Pictures for metadata and reports: plain numbers in, PNG bytes out.
 
 Drawn without pyplot, so there is no global state and no window. A picture is an 8-bit palette PNG of less than
-``MAX_BYTES``, because Dagster stores every picture several times in its event log. Each one shows the readers that
-ignore the betting beside ours: a curve without its floor says nothing.
+``MAX_BYTES``, because Dagster stores every picture several times in its event log. Each one shows the baselines beside ours: a
+curve without its floor says nothing.
 """
 
 import io
@@ -22,7 +22,7 @@ GRID: Final = "#e4e7eb"
 OURS: Final = "#1264a3"
 VALIDATION: Final = "#c2410c"
 SHADES: Final = ("#c9d8e6", "#7fa8cb", "#1264a3", "#0b3a5e")  # of one quantity, light to dark
-FLOORS: Final = ("#6b7280", "#9a7b00")  # readers that ignore the betting
+FLOORS: Final = ("#6b7280", "#9a7b00", "#7c3aed", "#0f766e", "#b91c1c", "#4d7c0f")  # what the model is compared with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,17 @@ class Series:
     label: str
     values: Sequence[float]
     lows: Sequence[float]
+    highs: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """Forecasts of one kind against what happened, bin by bin."""
+
+    label: str
+    promised: Sequence[float]
+    happened: Sequence[float]
+    lows: Sequence[float]  # 95% intervals of what happened; the value itself where there is none
     highs: Sequence[float]
 
 
@@ -111,6 +122,26 @@ def stratified_bars(labels: Sequence[str], ours: Series, floors: Sequence[Series
     return _png(figure)
 
 
+def reliability_curves(combos: Reliability, masses: Sequence[Reliability]) -> bytes:
+    """Draw what was promised against what happened: single combos on logarithmic axes, the likeliest together on plain ones."""
+    figure = _figure(width=8.0, height=3.6)
+    combo_axes, mass_axes = figure.subplots(1, 2)
+    happened = [value for value in combos.happened if value > 0]
+    low, high = min([*combos.promised, *happened]), max([*combos.promised, *happened, *combos.highs])
+    combo_axes.plot([low, high], [low, high], color=FLOORS[0], linestyle="--", linewidth=1, label="as promised")
+    _errors(combo_axes, combos, OURS)
+    combo_axes.set_xscale("log")
+    combo_axes.set_yscale("log", nonpositive="clip")
+    _dress(combo_axes, title="one combo: how often it was the hand", x_label="probability promised")
+    combo_axes.legend(frameon=False, fontsize=8)
+    mass_axes.plot([0, 1], [0, 1], color=FLOORS[0], linestyle="--", linewidth=1)
+    for series, color in zip(masses, SHADES, strict=False):
+        _errors(mass_axes, series, color)
+    _dress(mass_axes, title="the likeliest combos: how often the hand was among them", x_label="mass promised")
+    mass_axes.legend(frameon=False, fontsize=8)
+    return _png(figure)
+
+
 def stacked_bars(labels: Sequence[str], parts: Mapping[str, Sequence[float]], *, title: str, x_label: str) -> bytes:
     """Draw one bar a label, made of parts from the bottom up.
 
@@ -136,6 +167,21 @@ def _figure(*, width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), dpi=100, layout="constrained")
+
+
+def _errors(axes: "Axes", series: Reliability, color: str) -> None:
+    below = [max(value - low, 0.0) for value, low in zip(series.happened, series.lows, strict=True)]
+    above = [max(high - value, 0.0) for value, high in zip(series.happened, series.highs, strict=True)]
+    axes.errorbar(
+        series.promised,
+        series.happened,
+        yerr=(below, above),
+        color=color,
+        marker="o",
+        markersize=3,
+        linewidth=1,
+        label=series.label,
+    )
 
 
 def _floor_line(axes: "Axes", value: float) -> None:

@@ -7,7 +7,7 @@ import torch
 from range_reader_core import cards
 from range_reader_core.baselines import LiveUniformReader
 from range_reader_core.batching import Batch
-from range_reader_core.calibration import COMBO, FORECASTS, OPPONENTS, ReliabilityCurve, ReliabilitySums
+from range_reader_core.calibration import COMBO, FORECASTS, OPPONENTS, ReliabilityCurve, ReliabilitySums, format_calibration
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.evaluation import NothingToScoreError, Reader, evaluate
 from range_reader_core.lines import num_opponents
@@ -155,3 +155,18 @@ def test_dead_combos_make_no_forecast() -> None:
     # The last two positions of both reads: the river mark still shows four board cards, then five and two hole cards.
     assert sum(part.num_forecasts for part in river.bins) == 2 * (46 * 45 // 2 + 45 * 44 // 2)
     assert cards.NUM_COMBOS > 46 * 45 // 2
+
+
+def test_text_has_a_row_a_group_with_what_was_promised_and_what_happened() -> None:
+    """A boaster must be seen through in the table that people read."""
+    by_key = _curves(HintReader(0.5, is_honest=False), _reads())
+    text = format_calibration(list(by_key.values()), note="some reads")
+    header, *rows = text.splitlines()[3:]
+    groups = list(dict.fromkeys(curve.group for curve in by_key.values()))
+    assert [row[: len(group)] for row, group in zip(rows[1:], groups, strict=True)] == groups
+    assert header.split()[-4:] == [f"top{k}" for k in TOP_KS]
+    top = by_key["top16", TOTAL]
+    assert f"{top.promised:.3f} > {top.happened:.3f}" in rows[1]
+    num = sum(part.num_forecasts for part in top.bins)
+    assert top.promised == pytest.approx(sum(part.promised * part.num_forecasts for part in top.bins) / num)
+    assert "calibration of hint (some reads)" in text

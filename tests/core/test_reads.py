@@ -9,7 +9,7 @@ import pytest
 
 from range_reader_core import reads as reads_module
 from range_reader_core.encoder import HandEncoder
-from range_reader_core.reads import Reads, concatenate, load_reads, ragged_positions, save_reads
+from range_reader_core.reads import Reads, as_watcher, concatenate, load_reads, ragged_positions, save_reads
 from tests.core.hands import random_hands, shown_cards_only
 
 
@@ -133,3 +133,21 @@ def test_columns_that_disagree_are_refused(reads: Reads, changes: dict[str, Any]
     """A shifted column is a wrong label for every later read."""
     with pytest.raises(ValueError, match=message):
         replace(reads, **changes)
+
+
+def test_a_watcher_reads_each_villain_once_and_sees_nobodys_cards() -> None:
+    """A watcher's stream must be the one that the encoder makes without a perspective, bit for bit."""
+    dealt = random_hands(22, 20, 4)
+    reads = HandEncoder().encode_hands(dealt)[0]
+    seeing, blind = as_watcher(reads, 30)
+    assert seeing.num_reads == blind.num_reads == 30
+    pairs = list(zip(seeing.hand_index.tolist(), seeing.villain_seat.tolist(), strict=True))
+    assert len(set(pairs)) == 30
+    assert len({hand for hand, _ in pairs}) > 1
+    by_id = {hand.hand_id: hand for hand in dealt}
+    for index, (hand_index, villain) in enumerate(pairs):
+        expected = HandEncoder().encode(by_id[reads.hand_ids[hand_index]], villain, None)
+        assert np.array_equal(blind.read(index)[0], expected.tokens)
+        assert not np.array_equal(seeing.read(index)[0], expected.tokens)
+    assert np.array_equal(blind.villain_combo, seeing.villain_combo)
+    assert blind.tokens.dtype == seeing.tokens.dtype

@@ -6,28 +6,30 @@ from range_reader_core.table_text import format_sharpening, format_stratified
 from range_reader_core.tables import TOTAL, Estimate, Gain, Lead, ScoreRow, SharpeningTable, StratifiedTable
 
 STRATIFIED = """\
-evaluated 146785 samples, 2000000 positions of 30211 hands (test split, suit-averaged over 24 relabelings)
+evaluated 146,785 samples, 2,000,000 positions of 30,211 hands (test split, suit-averaged over 24 relabelings)
 
 bucket                    samples   %pos    loss   top16   top32   top64  top128  mean_rank     mrr     loss 95%        mrr 95%
 -------------------------------------------------------------------------------------------------------------------------------
 river-fold                      0   0.0%       -       -       -       -       -          -       -            -              -
-showdown                    86655  59.3%   6.531   0.052   0.094   0.163   0.287      322.9  0.0189            -              -
-TOTAL                      146785 100.0%   6.549   0.046   0.086   0.154   0.278      324.6  0.0174  6.540-6.558  0.0172-0.0176
+showdown                   86,655  59.3%   6.531   0.052   0.094   0.163   0.287      322.9  0.0189            -              -
+TOTAL                     146,785 100.0%   6.549   0.046   0.086   0.154   0.278      324.6  0.0174  6.540-6.558  0.0172-0.0176
 -------------------------------------------------------------------------------------------------------------------------------
-uniform over live combos   146785 100.0%   7.057   0.013   0.027   0.055   0.111      582.0  0.0066  7.050-7.060  0.0066-0.0066
+uniform over live combos  146,785 100.0%   7.057   0.013   0.027   0.055   0.111      582.0  0.0066  7.050-7.060  0.0066-0.0066
 
+lead over the best baseline: +0.508 (95% +0.501 to +0.515) nats a position, over uniform over live combos
+lead over the best baseline: +0.0108 (no interval from one hand) mrr, over uniform over live combos
 lead over uniform over live combos: +0.508 (95% +0.501 to +0.515) nats a position, +0.0108 (no interval from one hand) mrr
 
 random baseline: loss=7.190  mean_rank=663.5  mrr=0.0059"""
 
 SHARPENING = """\
-showdown villains: 86655 of 30211 hands
+showdown villains: 86,655 of 30,211 hands
 
 model
 read after   samples  mean_rank      mrr  mean_rank 95%        mrr 95%
 ----------------------------------------------------------------------
-flop           86655      351.4   0.0164              -              -
-showdown       86655      305.5   0.0209    304.0-307.0  0.0206-0.0212
+flop          86,655      351.4   0.0164              -              -
+showdown      86,655      305.5   0.0209    304.0-307.0  0.0206-0.0212
 flop to showdown: mean_rank -45.9 (95% -47.0 to -44.0), mrr +0.0045 (95% +0.0041 to +0.0049)
 
 random baseline: mrr=0.0059  mean_rank=663.5"""
@@ -103,6 +105,7 @@ def test_sharpening_text_is_the_reference_layout_with_intervals() -> None:
                 mrr=Interval(low=0.0206, high=0.0212),
             ),
         ),
+        leads=(),
         gains=(
             Gain(
                 reader="model",

@@ -159,3 +159,36 @@ def test_scores_of_other_reads_are_refused() -> None:
 def test_metric_columns_are_where_the_tables_expect_them() -> None:
     """The fixtures above index columns; a reordering must fail here and not as a wrong number."""
     assert (METRICS[LOSS], METRICS[MRR], METRICS[MEAN_RANK]) == ("loss_nats", "mrr", "mean_rank")
+
+
+def test_the_best_baseline_is_the_one_that_leaves_the_smallest_lead() -> None:
+    """Quoting the lead over whichever baseline is weakest would flatter the model."""
+    model, static = _pair()
+    counts = {"counts": [10, 30, 5, 0], "stratum": model.stratum.tolist(), "hands": [0, 1, 1, 2]}
+    better = _read_scores("tracker", [5.9, 6.3, 6.9, 0.0], **counts)
+    table = stratified_table((model, static, better), generator=np.random.default_rng(0))
+    best = table.best_lead("loss_nats")
+    assert best is not None
+    assert (best.baseline, best.lead) == ("tracker", table.lead("tracker").loss_nats)
+    assert best.lead.mean == pytest.approx(-0.1)
+    by_mrr = table.best_lead("mrr")  # in this fixture the higher loss is the higher mrr
+    assert by_mrr is not None
+    assert by_mrr.baseline == "static range"
+    assert table.best_lead("loss_nats", "turn-fold") is None
+
+
+def test_sharpening_leads_compare_the_same_point() -> None:
+    """A lead of the model's showdown over a baseline's flop would be won by the board alone."""
+    table = sharpening_table(
+        (_points("model", [0.1, 0.2, 0.3, 0.4]), _points("a", [0.1, 0.1, 0.1, 0.1]), _points("b", [0.0, 0.3, 0.0, 0.0])),
+        generator=np.random.default_rng(0),
+    )
+    leads = [table.best_lead("mrr", point) for point in POINT_NAMES]
+    assert [(best.baseline, round(best.lead.mean, 6)) for best in leads if best] == [
+        ("a", 0.0),
+        ("b", -0.1),
+        ("a", 0.2),
+        ("a", 0.3),
+    ]
+    records = [record for record in table.records() if record["reader"] == "a"]
+    assert [round(float(record["model_lead_mrr"] or 0.0), 6) for record in records] == [0.0, 0.1, 0.2, 0.3]

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from range_reader_pipeline import plots
-from range_reader_pipeline.plots import CurvePoint, Series
+from range_reader_pipeline.plots import CurvePoint, Reliability, Series
 
 LABELS = ("preflop-fold", "flop-fold", "turn-fold", "river-fold", "showdown", "uncontested", "TOTAL")
 
@@ -33,11 +33,24 @@ def _points(num_points: int) -> list[CurvePoint]:
     ]
 
 
+def _reliability(label: str, num_bins: int) -> Reliability:
+    promised = [(bin_ + 0.5) / num_bins for bin_ in range(num_bins)]
+    happened = [0.0, *(0.9 * value for value in promised[1:])]
+    return Reliability(label=label, promised=promised, happened=happened, lows=happened, highs=[1.1 * value for value in happened])
+
+
 PICTURES: dict[str, Callable[[], bytes]] = {
     "long training": lambda: plots.training_curve(_points(600), static_loss_nats=6.75, static_mrr=0.017),
     "one validation": lambda: plots.training_curve(_points(1), static_loss_nats=6.75, static_mrr=0.017),
-    "sharpening": lambda: plots.sharpening_curve(LABELS, _series("m", 0.02), [_series("a", 0.006), _series("b", 0.017)]),
-    "strata": lambda: plots.stratified_bars(LABELS, _series("m", 0.02), [_series("a", 0.006), _series("b", 0.017)]),
+    "reliability": lambda: plots.reliability_curves(
+        _reliability("combo", 20), [_reliability(f"top{k}", 20) for k in (16, 32, 64, 128)]
+    ),
+    "sharpening": lambda: plots.sharpening_curve(
+        LABELS, _series("m", 0.02), [_series(f"baseline {i}", 0.006 + 0.003 * i) for i in range(6)]
+    ),
+    "strata": lambda: plots.stratified_bars(
+        LABELS, _series("m", 0.02), [_series(f"baseline {i}", 0.006 + 0.003 * i) for i in range(6)]
+    ),
 }
 
 

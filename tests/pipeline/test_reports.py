@@ -10,6 +10,7 @@ import pytest
 from range_reader_pipeline import grading, reports
 from range_reader_pipeline.config import SharpeningConfig
 from range_reader_pipeline.grading import subject
+from range_reader_pipeline.reports import Part, Report
 from range_reader_pipeline.run_store import RunStore
 from tests.pipeline.trained import Chain
 
@@ -17,19 +18,52 @@ MADE_FROM = {"run": "aa", "weights": "bb"}
 RECORDS = [{"reader": "model", "mrr": 0.02, "mrr_low": None}, {"reader": "static range", "mrr": 0.01, "mrr_low": 0.009}]
 
 
+REPORT = Report(
+    parts=(
+        Part(name="some", text="a table", records=RECORDS, png=b"png"),
+        Part(name="more", text="another", records=RECORDS[:1]),
+    ),
+    numbers={"mrr": 0.02},
+    tables={"scores": RECORDS},
+)
+
+
 def test_a_report_is_text_parquet_and_picture_that_know_what_they_are_about(tmp_path: Path) -> None:
     """Prevents a table in a drawer of which nobody knows the checkpoint."""
-    files = reports.write_report(tmp_path, "some", text="a table", records=RECORDS, png=b"png", made_from=MADE_FROM)
+    saved = reports.write_report(tmp_path, REPORT, version="v", made_from=MADE_FROM)
+    files = reports.report_files(tmp_path, "some")
     assert files.text.read_text() == "a table\n\nrun: aa\nweights: bb\n"
     assert files.picture.read_bytes() == b"png"
     rows = pq.read_table(files.parquet)
     assert rows.to_pylist() == RECORDS
     assert rows.schema.metadata[b"weights"] == b"bb"
+    assert reports.report_files(tmp_path, "more").text.read_text().startswith("another\n")
+    assert saved.texts == {"some": "a table", "more": "another"}
+    assert saved.main == files
+
+
+def test_an_unchanged_report_is_found_and_a_changed_one_is_not(tmp_path: Path) -> None:
+    """Prevents grading for half an hour to find out what lies on disk, and showing what somebody edited."""
+    saved = reports.write_report(tmp_path, REPORT, version="v", made_from=MADE_FROM)
+    assert reports.find_report(tmp_path, "some", "v") == saved
+    assert reports.find_report(tmp_path, "some", "w") is None
+    assert reports.find_report(tmp_path, "other", "v") is None
+    for file_name in saved.files:
+        path = tmp_path / file_name
+        content = path.read_bytes()
+        path.write_bytes(content + b" ")
+        assert reports.find_report(tmp_path, "some", "v") is None, file_name
+        path.unlink()
+        assert reports.find_report(tmp_path, "some", "v") is None, file_name
+        path.write_bytes(content)
+    assert reports.find_report(tmp_path, "some", "v") == saved
+    reports.report_files(tmp_path, "some").record.write_text("{")
+    assert reports.find_report(tmp_path, "some", "v") is None
 
 
 def test_a_notice_takes_the_place_of_an_older_report(tmp_path: Path) -> None:
     """Prevents yesterday's picture beside today's "nothing to report"."""
-    reports.write_report(tmp_path, "some", text="a table", records=RECORDS, png=b"png", made_from=MADE_FROM)
+    reports.write_report(tmp_path, Report(parts=REPORT.parts[:1], numbers={}), version="v", made_from=MADE_FROM)
     files = reports.write_notice(tmp_path, "some", text="nothing", made_from=MADE_FROM)
     assert files.text.read_text().startswith("nothing\n")
     assert [path.name for path in tmp_path.iterdir()] == ["some.txt"]

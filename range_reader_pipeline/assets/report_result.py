@@ -1,0 +1,39 @@
+"""What the assets that grade show in the UI of a report, be it new or found unchanged."""
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+from range_reader_pipeline import metadata
+from range_reader_pipeline.reports import SavedReport, report_files
+
+
+def report_result(
+    saved: SavedReport, *, version: str, is_reused: bool, seconds: float, columns: Mapping[str, Mapping[str, str]]
+) -> dg.MaterializeResult[None]:
+    """Return the materialization of a report: its texts, pictures, short tables and numbers, and where its files lie.
+
+    Args:
+        saved: the report.
+        version: its data version.
+        is_reused: nothing was graded, because nothing had changed.
+        seconds: what it took.
+        columns: of each short table, name -> description.
+    """
+    main, *others = saved.texts
+    entries: dict[str, dg.MetadataValue | int | float | str | bool] = {"table": metadata.text_block(saved.texts[main])}
+    for name in (main, *others):
+        png = report_files(saved.folder, name).picture
+        if png.name in saved.files:
+            entries["picture" if name == main else f"{name}_picture"] = metadata.picture(png.read_bytes(), name.replace("_", " "))
+    entries |= {name: metadata.text_block(saved.texts[name]) for name in others}
+    entries |= {name: metadata.table(rows, columns[name]) for name, rows in saved.tables.items() if rows}
+    entries |= saved.numbers
+    entries |= {
+        "reused": is_reused,
+        "seconds": round(seconds, 1),
+        "made_from": dg.MetadataValue.json(dict(saved.made_from)),
+        "report": dg.MetadataValue.path(saved.main.text),
+        "rows": dg.MetadataValue.path(saved.main.parquet),
+    }
+    return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=entries)

@@ -1,0 +1,305 @@
+"""From grades to reports: which rows, numbers and pictures of a pass over the reads people get to see.
+
+Numbers that the UI draws over time keep their names. Storage is in ``reports``, drawing in ``plots``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from range_reader_pipeline.metadata import Cell
+from range_reader_pipeline.plots import Reliability, Series, reliability_curves, sharpening_curve, stratified_bars
+from range_reader_pipeline.reports import Part, Report
+
+if TYPE_CHECKING:
+    from range_reader_core.calibration import ReliabilityCurve
+    from range_reader_core.strata import FailureRow, WorstRead
+    from range_reader_core.tables import BestLead, Estimate, ScoreRow, SharpeningTable, StratifiedTable
+    from range_reader_pipeline.grading import Grades
+
+STRATIFIED: Final = "stratified_eval"
+FAILURES: Final = "where_it_fails"
+CALIBRATION: Final = "calibration"
+WORST: Final = "worst_reads"
+SHARPENING: Final = "sharpening_report"
+WORST_PAGE: Final = "range_report_worst.html"
+_MAX_FAILURE_ROWS: Final = 20
+
+SCORE_COLUMNS: Final[Mapping[str, str]] = {
+    "reader": "the model, or a baseline that it must beat",
+    "group": "what became of the villain, or after what the villain is read",
+    "mrr": "mean of 1 / rank of the true hand",
+    "mrr_low": "95% interval, by bootstrap over hands",
+    "mrr_high": "95% interval, by bootstrap over hands",
+    "mean_rank": "mean rank of the true hand among 1326",
+    "loss_nats": "mean -ln P(true hand)",
+    "top64": "share of true hands among the 64 likeliest",
+    "num_reads": "(villain, perspective) pairs",
+    "num_positions": "positions scored",
+}
+
+
+FAILURE_COLUMNS: Final[Mapping[str, str]] = {
+    "dimension": "by what the reads are grouped",
+    "group": "which of them",
+    "loss_nats": "the model's mean -ln P(true hand)",
+    "lead_nats": "nats a position ahead of the best baseline of this group; negative: behind",
+    "lead_nats_low": "95% interval, by bootstrap over hands",
+    "lead_nats_high": "95% interval, by bootstrap over hands",
+    "lead_nats_over": "the best baseline of this group",
+    "num_hands": "hands in the group",
+    "num_reads": "(villain, perspective) pairs",
+    "num_positions": "positions scored",
+}
+CALIBRATION_COLUMNS: Final[Mapping[str, str]] = {
+    "group": "street, or seats but the villain's that have not folded",
+    "error": "mass a position in bins that promise too much or too little (expected calibration error)",
+    "error_low": "95% interval",
+    "error_high": "95% interval",
+    "by_chance": "what perfect probabilities would show",
+    "top16_promised": "mean mass on the 16 likeliest",
+    "top16_happened": "share of true hands among them",
+    "top64_promised": "mean mass on the 64 likeliest",
+    "top64_happened": "share of true hands among them",
+    "num_positions": "positions scored",
+}
+WORST_COLUMNS: Final[Mapping[str, str]] = {
+    "hand_id": "source and game number",
+    "villain_seat": "who is read",
+    "perspective_seat": "who reads",
+    "truth": "what the villain held",
+    "position": "of the villain",
+    "preflop_line": "as the flop fell",
+    "loss_nats": "the model's mean loss over the hand",
+    "mean_rank": "mean rank of the truth",
+    "baseline_loss_nats": "of the baseline that reads this hand best",
+    "page": "where the hand can be looked at, under reports/",
+}
+
+
+def stratified_report(grades: "Grades", *, note: str) -> Report:
+    """Return the report on all supervised positions: the table, where the model fails, calibration, and the worst hands."""
+    from range_reader_core.calibration import format_calibration
+    from range_reader_core.strata import format_failures
+    from range_reader_core.table_text import format_stratified
+
+    table, model = grades.table, grades.table.readers[0]
+    total = table.row(model)
+    calibration_rows = [_calibration_row(group) for group in _by_group(grades.calibration)]
+    worst = [_worst_row(read) for read in grades.worst]
+    return Report(
+        parts=(
+            Part(
+                name=STRATIFIED,
+                text="\n\n".join([format_stratified(table, note=note), _watcher_text(grades)]),
+                records=table.records(),
+                png=strata_picture(table),
+            ),
+            Part(
+                name=FAILURES, text=format_failures(grades.failures, note=note), records=[row.record() for row in grades.failures]
+            ),
+            Part(
+                name=CALIBRATION,
+                text=format_calibration(grades.calibration, note=note),
+                records=[record for curve in grades.calibration for record in curve.records()],
+                png=calibration_picture(grades.calibration),
+            ),
+            Part(name=WORST, text=_worst_text(grades.worst), records=worst),
+        ),
+        numbers={
+            "mrr": total.scores["mrr"].mean,
+            "loss_nats": total.scores["loss_nats"].mean,
+            "mean_rank": total.scores["mean_rank"].mean,
+            **_lead_numbers(table.best_lead("loss_nats"), table.best_lead("mrr")),
+            "calibration_error": grades.calibration[0].error.mean,
+            "watcher_loss_nats": grades.watcher.row(model).scores["loss_nats"].mean,
+            "num_hands": total.num_hands,
+            "num_reads": total.num_reads,
+            "num_positions": total.num_positions,
+        },
+        tables={
+            "scores": strata_rows(table),
+            "least_lead": _least_lead(grades.failures),
+            "calibration_by_group": calibration_rows,
+            "worst_hands": worst,
+        },
+    )
+
+
+def sharpening_report(table: "SharpeningTable", *, note: str) -> Report:
+    """Return the report on showdown villains street by street."""
+    from range_reader_core.table_text import format_sharpening
+
+    rows = [row for row in table.rows if row.reader == table.readers[0]]
+    first, last = rows[0], rows[-1]
+    return Report(
+        parts=(
+            Part(name=SHARPENING, text=format_sharpening(table, note=note), records=table.records(), png=sharpening_picture(table)),
+        ),
+        numbers={
+            "mrr_after_flop": first.scores["mrr"].mean,
+            "mrr_at_showdown": last.scores["mrr"].mean,
+            "mean_rank_after_flop": first.scores["mean_rank"].mean,
+            "mean_rank_at_showdown": last.scores["mean_rank"].mean,
+            "mrr_gained": table.gains[0].scores["mrr"].mean,
+            **_lead_numbers(table.best_lead("loss_nats", last.group), table.best_lead("mrr", last.group)),
+            "num_hands": table.num_hands,
+            "num_reads": table.num_reads,
+        },
+        tables={"scores": list(table.records())},
+    )
+
+
+def strata_picture(table: "StratifiedTable") -> bytes:
+    """Return the mrr of every reader by what became of the villain, strata without reads left out."""
+    groups = [row.group for row in table.rows if row.reader == table.readers[0] and row.scores]
+    ours, *floors = (_series(reader, [table.row(reader, group) for group in groups]) for reader in table.readers)
+    return stratified_bars(groups, ours, floors)
+
+
+def sharpening_picture(table: "SharpeningTable") -> bytes:
+    """Return the mrr of every reader as the hand goes on."""
+    points = [row.group for row in table.rows if row.reader == table.readers[0]]
+    ours, *floors = (_series(reader, [table.row(reader, point) for point in points]) for reader in table.readers)
+    return sharpening_curve(points, ours, floors)
+
+
+def strata_rows(table: "StratifiedTable") -> "list[Mapping[str, Cell]]":
+    """Return the rows for the UI: the model's groups, then one row a baseline."""
+    model, *baselines = table.readers
+    totals = [(baseline, "TOTAL") for baseline in baselines]
+    return [record for record in table.records() if record["reader"] == model or (record["reader"], record["group"]) in totals]
+
+
+def calibration_picture(curves: "Sequence[ReliabilityCurve]") -> bytes:
+    """Return promised against happened over all positions."""
+    from range_reader_core.calibration import COMBO
+    from range_reader_core.tables import TOTAL
+
+    combos, *masses = (_reliability(curve) for curve in curves if curve.group == TOTAL)
+    if combos.label != COMBO:
+        msg = f"expected the curve of single combos first, got {combos.label!r}"
+        raise ValueError(msg)
+    return reliability_curves(combos, masses)
+
+
+def page_address(hand_id: str, villain_seat: int, perspective_seat: int) -> str:
+    """Return where a worst read can be looked at, relative to the reports' folder."""
+    return f"{WORST_PAGE}#{quote(f'{hand_id}/{villain_seat}/{perspective_seat}', safe='')}"
+
+
+def _watcher_text(grades: "Grades") -> str:
+    from range_reader_core.table_text import signed
+
+    model = grades.watcher.readers[0]
+    total = grades.watcher.row(model)
+    lines = [
+        f"a watcher who sees nobody's cards ({total.num_reads:,} reads): loss {total.scores['loss_nats'].mean:.3f}, "
+        f"mrr {total.scores['mrr'].mean:.4f}"
+    ]
+    best, cards = grades.watcher.best_lead("loss_nats"), grades.cards_are_worth.best_lead("loss_nats")
+    if best is not None:
+        lines.append(f"  lead over the best baseline: {signed(best.lead, 'loss_nats')} nats a position, over {best.baseline}")
+    if cards is not None:
+        lines.append(f"  the perspective's cards are worth {signed(cards.lead, 'loss_nats')} nats a position to the model")
+    return "\n".join(lines)
+
+
+def _worst_text(worst: "Sequence[WorstRead]") -> str:
+    header = f"{'loss':>7}{'rank':>8}{'baseline':>10}  {'truth':<6}{'villain':>8}{'from':>6}  {'position':<16}{'line':<10}hand"
+    lines = [f"the hands read worst, by the mean loss over the hand; they open in {WORST_PAGE}", "", header, "-" * len(header)]
+    for read in worst:
+        baseline = "-" if read.baseline_loss_nats is None else f"{read.baseline_loss_nats:.2f}"
+        lines.append(
+            f"{read.loss_nats:>7.2f}{read.mean_rank:>8.0f}{baseline:>10}  {read.truth:<6}"
+            f"{read.villain_seat:>8}{read.perspective_seat:>6}  {read.position:<16}{read.preflop_line:<10}{read.hand_id}"
+        )
+    return "\n".join(lines)
+
+
+def _worst_row(read: "WorstRead") -> dict[str, Cell]:
+    return {
+        "hand_id": read.hand_id,
+        "villain_seat": read.villain_seat,
+        "perspective_seat": read.perspective_seat,
+        "truth": read.truth,
+        "position": read.position,
+        "preflop_line": read.preflop_line,
+        "loss_nats": read.loss_nats,
+        "mean_rank": read.mean_rank,
+        "baseline_loss_nats": read.baseline_loss_nats,
+        "page": page_address(read.hand_id, read.villain_seat, read.perspective_seat),
+    }
+
+
+def _least_lead(rows: "Sequence[FailureRow]") -> "list[Mapping[str, Cell]]":
+    """Return the groups in which the model is least ahead, the worst first."""
+    led = [row for row in rows if row.lead_nats is not None]
+    led.sort(key=lambda row: row.lead_nats.lead.mean if row.lead_nats else 0.0)
+    return [row.record() for row in led[:_MAX_FAILURE_ROWS]]
+
+
+def _by_group(curves: "Sequence[ReliabilityCurve]") -> "list[dict[str, ReliabilityCurve]]":
+    """Return the curves by kind of forecast, a group at a time, in order."""
+    groups: dict[str, dict[str, ReliabilityCurve]] = {}
+    for curve in curves:
+        groups.setdefault(curve.group, {})[curve.forecast] = curve
+    return list(groups.values())
+
+
+def _calibration_row(curves: "Mapping[str, ReliabilityCurve]") -> "dict[str, Cell]":
+    from range_reader_core.calibration import COMBO
+
+    combo = curves[COMBO]
+    return {
+        "group": combo.group,
+        "error": combo.error.mean,
+        "error_low": combo.error.interval.low if combo.error.interval else None,
+        "error_high": combo.error.interval.high if combo.error.interval else None,
+        "by_chance": combo.chance_error,
+        "top16_promised": curves["top16"].promised,
+        "top16_happened": curves["top16"].happened,
+        "top64_promised": curves["top64"].promised,
+        "top64_happened": curves["top64"].happened,
+        "num_positions": combo.num_positions,
+    }
+
+
+def _lead_numbers(nats: "BestLead | None", mrr: "BestLead | None") -> dict[str, float | str]:
+    numbers: dict[str, float | str] = {}
+    if nats is not None:
+        numbers |= {"nats_ahead_of_best_baseline": nats.lead.mean, "best_baseline": nats.baseline}
+        if nats.lead.interval is not None:
+            numbers |= {"nats_ahead_low": nats.lead.interval.low, "nats_ahead_high": nats.lead.interval.high}
+    if mrr is not None:
+        numbers |= {"mrr_ahead_of_best_baseline": mrr.lead.mean, "best_baseline_by_mrr": mrr.baseline}
+    return numbers
+
+
+def _reliability(curve: "ReliabilityCurve") -> Reliability:
+    happened = [part.happened for part in curve.bins]
+    return Reliability(
+        label=curve.forecast,
+        promised=[part.promised for part in curve.bins],
+        happened=[estimate.mean for estimate in happened],
+        lows=[_low(estimate) for estimate in happened],
+        highs=[_high(estimate) for estimate in happened],
+    )
+
+
+def _series(label: str, rows: "Sequence[ScoreRow]") -> Series:
+    estimates = [row.scores["mrr"] for row in rows]
+    return Series(
+        label=label,
+        values=[estimate.mean for estimate in estimates],
+        lows=[_low(estimate) for estimate in estimates],
+        highs=[_high(estimate) for estimate in estimates],
+    )
+
+
+def _low(estimate: "Estimate") -> float:
+    return estimate.interval.low if estimate.interval else estimate.mean
+
+
+def _high(estimate: "Estimate") -> float:
+    return estimate.interval.high if estimate.interval else estimate.mean
