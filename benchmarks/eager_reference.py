@@ -40,7 +40,10 @@ class EagerReference(Learner):
         chosen = np.random.default_rng([self.config.seed, step]).choice(num_reads, size, replace=False)
         return self.reads.batch(chosen, width_multiple=self.config.model.max_positions)
 
-    def _loss(self, batch: Batch, generator: torch.Generator, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _loss(
+        self, batch: Batch, alike: torch.Tensor | None, generator: torch.Generator, step: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        assert alike is None  # the reference names no suits
         supervised = is_supervised(batch.tokens)  # (B, T)
         logits = self.model.logits(self._hidden(batch, None, step).flatten(0, 1)).float()  # (B * T, C)
         logits = logits.masked_fill(~is_live_combo(batch.tokens).flatten(0, 1), -torch.inf)

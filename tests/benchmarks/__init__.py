@@ -1,0 +1,1 @@
+"""Tests of what the benchmarks compute; how long things take is not tested."""
