@@ -32,12 +32,19 @@ class CheckpointSidecar:
     step: int = 0  # optimizer steps behind the weights
     metrics: Mapping[str, float] = field(default_factory=dict)  # val means that chose them, by name in metrics.METRICS
     validation: Evaluated | None = None  # the same validation as an event of its run
+    temperature: float = 1.0  # log-probabilities are divided by it; above 1 is less certain, ranks stay
     identity: str = ""  # hash of configuration and data of the run
     data_manifest_hash: str = ""  # of the shards trained on
     git_commit: str = ""  # of the code that trained, as the caller knows it
     train_config: Mapping[str, object] = field(default_factory=dict)  # plain JSON, for the record
     vocabulary_hash: str = VOCABULARY_HASH
     format_version: int = FORMAT_VERSION
+
+    def __post_init__(self) -> None:
+        """Check the temperature."""
+        if not 0.0 < self.temperature < float("inf"):
+            msg = f"checkpoint: expected a positive, finite temperature, got {self.temperature}"
+            raise ValueError(msg)
 
     def scored(self, validation: Evaluated, metrics: Mapping[str, float]) -> "CheckpointSidecar":
         """Return the sidecar of weights with this validation."""
@@ -180,5 +187,8 @@ def _header(path: Path) -> dict[str, str]:
         with safetensors.safe_open(path, framework="pt") as stored:
             return dict(stored.metadata() or {})
     except safetensors.SafetensorError as error:
-        msg = f"{path} is damaged or no safetensors file ({error}); delete it and train again"
+        msg = (
+            f"{path} is damaged or no safetensors file ({error}); point at a checkpoint's folder or its {BEST_NAME}; if this is "
+            "one, copy it again or train again"
+        )
         raise ValueError(msg) from error

@@ -1,8 +1,10 @@
 """A trained model as a reader: log-probabilities for scoring, beliefs about hands for people and programs.
 
 Beliefs are averaged over the names of the suits unless a single forward is asked for (``suit_averaging``). Inside they are
-log-probabilities; probabilities leave through ``RangeReader`` alone, as float64 numpy. Many requests are answered together,
-whatever their hands, villains and perspectives; a hand that unfolds is read event by event in a ``session``.
+log-probabilities; probabilities leave through ``RangeReader`` alone, as float64 numpy, at the checkpoint's temperature. Many
+requests are answered together, whatever their hands, villains and perspectives; a hand that unfolds is read event by event in a
+``session``.
+
 Legend: ``B`` reads, ``T`` positions, ``N`` asked positions in all, ``R`` requests, ``S`` steps, ``C`` = 1326 combos.
 """
 
@@ -24,6 +26,7 @@ from range_reader_core.masks import STREETS, is_live_combo_at, is_supervised, st
 from range_reader_core.model import RangeReaderModel
 from range_reader_core.session import HandSession, hand_so_far
 from range_reader_core.suit_averaging import check_num_relabelings, normalised, suit_averaged_logp
+from range_reader_core.temperature import temper
 
 _BATCH_READS: Final = 64  # requests encoded and padded together; a trajectory of each is some 15 MB of answers
 
@@ -38,6 +41,7 @@ class ModelReader:
 
     model: RangeReaderModel
     num_relabelings: int = cards.NUM_RELABELINGS  # 24: suit-averaged; 1: a single forward
+    temperature: float = 1.0  # as the checkpoint's sidecar has it
     trunk_dtype: torch.dtype | None = None  # of the blocks; None: bfloat16 on a GPU that has it, else float32
     name: str = "model"
 
@@ -51,7 +55,7 @@ class ModelReader:
     def position_logp(self, batch: Batch, rows: torch.Tensor, positions: torch.Tensor, is_live: torch.Tensor) -> torch.Tensor:
         """Return log-probabilities (N, C) float32, -inf on dead combos; see ``suit_averaged_logp``."""
         is_fast = batch.tokens.is_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
-        return suit_averaged_logp(
+        logp = suit_averaged_logp(
             self.model,
             batch.tokens,
             batch.values,
@@ -61,6 +65,7 @@ class ModelReader:
             num_relabelings=self.num_relabelings,
             trunk_dtype=self.trunk_dtype or (torch.bfloat16 if is_fast else torch.float32),
         )
+        return logp if self.temperature == 1.0 else temper(logp, self.temperature)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +234,7 @@ class RangeReader:
         """
         known = {} if hero is None or hero_cards is None else {hero: hero_cards}
         hand = hand_so_far(stacks=stacks, button=button, big_blind=big_blind, hole_cards=known)
-        return HandSession(self.model, hand, hero, num_relabelings=num_relabelings)
+        return HandSession(self.model, hand, hero, num_relabelings=num_relabelings, temperature=self.sidecar.temperature)
 
     def _batches(self, requests: Sequence[ReadRequest]) -> Iterator[_RequestBatch]:
         """Yield the requests encoded, alike in length within a batch."""
@@ -248,7 +253,7 @@ class RangeReader:
         is_live = is_live_combo_at(batch.stream, rows, positions)  # (N, C)
         asked = (tensor.to(self.device) for tensor in (batch.stream, batch.values, rows, positions, is_live))
         logp = suit_averaged_logp(self.model, *asked, num_relabelings=num_relabelings, combo_table=self._combo_table)
-        return normalised(logp.exp_())
+        return normalised(logp.exp_(), self.sidecar.temperature)
 
 
 def choose_device(device: str) -> torch.device:

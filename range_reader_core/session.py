@@ -98,7 +98,13 @@ class HandSession:
     """One hand from one point of view. ``RangeReader.session`` makes it."""
 
     def __init__(
-        self, model: RangeReaderModel, hand: CanonicalHand, perspective: int | None, *, num_relabelings: int = cards.NUM_RELABELINGS
+        self,
+        model: RangeReaderModel,
+        hand: CanonicalHand,
+        perspective: int | None,
+        *,
+        num_relabelings: int = cards.NUM_RELABELINGS,
+        temperature: float = 1.0,
     ) -> None:
         """Begin with a hand so far, usually one without events.
 
@@ -107,6 +113,7 @@ class HandSession:
             hand: holds the cards of ``perspective``.
             perspective: the seat that reads; None for a watcher who sees no cards.
             num_relabelings: 24 averages over suits, 1 is a single forward.
+            temperature: of the beliefs, as ``RangeReader`` has it.
 
         Raises:
             ValueError: there is no such seat, or its cards are unknown.
@@ -114,6 +121,7 @@ class HandSession:
         check_num_relabelings(num_relabelings)
         self.hand = hand
         self.perspective = perspective
+        self._temperature = temperature
         self._encoder = HandEncoder(max_positions=model.config.max_positions)
         self._villains = [seat for seat in live_seats(hand) if seat != perspective]
         opening = replace(hand, events=())
@@ -150,7 +158,7 @@ class HandSession:
             self._growing.keep([place for place, villain in enumerate(self._villains) if villain in live])
             self._villains = live
         is_live = torch.from_numpy(~cards.COMBO_HAS_CARD[:, cards_in_sight(self.hand, self.perspective)].any(axis=1))
-        probabilities = normalised(self._growing.probabilities(is_live.to(self._growing.device)))  # (V, C)
+        probabilities = normalised(self._growing.probabilities(is_live.to(self._growing.device)), self._temperature)  # (V, C)
         return dict(zip(live, probabilities, strict=True))
 
     def _append(self, hand: CanonicalHand) -> None:

@@ -100,9 +100,11 @@ def suit_averaged_logp(
     return average_over_stabiliser(total, is_fixing[rows]).log() if is_averaged else total
 
 
-def normalised(probabilities: torch.Tensor) -> npt.NDArray[np.float64]:
-    """Return float32 probabilities (N, C) as float64 numpy whose rows sum to 1 within rounding of float64."""
+def normalised(probabilities: torch.Tensor, temperature: float = 1.0) -> npt.NDArray[np.float64]:
+    """Return float32 probabilities (N, C) at a temperature as float64 numpy whose rows sum to 1 within rounding of float64."""
     exact = probabilities.double()
+    if temperature != 1.0:
+        exact.pow_(1.0 / temperature)
     result: npt.NDArray[np.float64] = exact.div_(exact.sum(dim=1, keepdim=True)).cpu().numpy()
     return result
 

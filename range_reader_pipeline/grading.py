@@ -136,9 +136,9 @@ def readers(run_folder: Path, static_class_counts: Sequence[float], *, num_relab
     from range_reader_core.checkpoint import load_checkpoint
     from range_reader_core.inference import ModelReader, choose_device
 
-    model, _ = load_checkpoint(run_folder / WEIGHTS_NAME, choose_device(device))
+    model, sidecar = load_checkpoint(run_folder / WEIGHTS_NAME, choose_device(device))
     return [
-        ModelReader(model=model, num_relabelings=num_relabelings, name=MODEL),
+        ModelReader(model=model, num_relabelings=num_relabelings, temperature=sidecar.temperature, name=MODEL),
         LiveUniformReader(),
         StaticRangeReader(class_counts=np.array(static_class_counts)),
     ]

@@ -60,16 +60,26 @@ def append_result(path: Path, row: ResultRow) -> None:
 def read_results(path: Path) -> list[ResultRow]:
     """Return all complete rows, oldest first; none where there is no file. A line torn by a crash is left out.
 
+    Bytes that are no text are shown as replacement characters, so a note in another encoding stops nothing.
+
     Raises:
-        ValueError: the header is not the one this code writes.
+        ValueError: the header is not the one this code writes, or a cell is not what its column holds; names file and line.
     """
     if not path.exists():
         return []
-    lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line.split("\t") for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
     if lines and lines[0] != list(_COLUMNS):
         msg = f"{path}: expected the columns {', '.join(_COLUMNS)}, got {', '.join(lines[0])}; move the file away"
         raise ValueError(msg)
-    return [_row(dict(zip(_COLUMNS, line, strict=True))) for line in lines[1:] if len(line) == len(_COLUMNS)]
+    return [_row_at(path, number, line) for number, line in enumerate(lines[1:], start=2) if len(line) == len(_COLUMNS)]
+
+
+def _row_at(path: Path, number: int, line: list[str]) -> ResultRow:
+    try:
+        return _row(dict(zip(_COLUMNS, line, strict=True)))
+    except ValueError as error:
+        msg = f"{path}, line {number}: {error}; mend the line, or move the file away"
+        raise ValueError(msg) from error
 
 
 def _row(cells: dict[str, str]) -> ResultRow:

@@ -45,6 +45,7 @@ class FinishedRun:
     val_mean_rank: float
     nats_below_static_range: float  # the static range's loss on the same positions minus ours
     mrr_above_static_range: float
+    temperature: float = 1.0  # of the beliefs; fitted where that helps on val hands that it was not fitted on
     static_class_counts: tuple[float, ...]  # (169,) training villains by starting hand: the static range to compare with
 
     @property
@@ -106,11 +107,17 @@ class RunStore:
         """Return the record of a finished run, None where the run is not finished.
 
         Raises:
-            ValueError: the weights are not those that were recorded.
+            ValueError: the weights are missing or not those that were recorded.
         """
         record = read_json(folder / FINISHED_NAME)
         if record is None:
             return None
+        if not (folder / WEIGHTS_NAME).is_file():
+            msg = (
+                f"{folder / WEIGHTS_NAME} is missing although the run has finished: put it back, or delete the folder and "
+                "materialize checkpoint again"
+            )
+            raise ValueError(msg)
         run = FinishedRun(**{**record, "static_class_counts": tuple(record["static_class_counts"])})
         seen = file_sha256(folder / WEIGHTS_NAME)
         if seen != run.weights_sha256:

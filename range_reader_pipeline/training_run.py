@@ -7,7 +7,7 @@ after training can be repeated, so the next materialization picks up wherever th
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from range_reader_core.reads import Reads
     from range_reader_core.train_config import TrainConfig
 
-TRAINING_VERSION: Final = "1"  # raise it when the same configuration and data would train to something else
+TRAINING_VERSION: Final = "2"  # raise it when the same configuration and data would train to something else
 VAL_READS: Final = 4096
+TEMPERATURE_READS: Final = 8192  # val reads whose hands fit the temperature and judge it, half each
+TEMPERATURE_SEED: Final = 20_240_607
 _NOT_DECIDING: Final = ("report_every_s", "save_every_s")  # fields that do not change what comes out
 
 
@@ -148,9 +150,39 @@ class _Session:
         except BaseException as error:
             append_result(self.paths.results, self._crashed(error))
             raise
+        temperature = self._temper(val_reads, log)
         self.was_resumed = result.was_resumed
         self.reads_per_s = result.num_reads_seen / result.seconds
-        return self._measured(result.best.step, result.num_steps, result.seconds, train_reads, val_reads, log)
+        run = self._measured(result.best.step, result.num_steps, result.seconds, train_reads, val_reads, log)
+        return replace(run, temperature=temperature)
+
+    def _temper(self, val_reads: "Reads", log: Log) -> float:
+        """Return the temperature that is now in the checkpoint: 1 unless another loses less on hands that did not choose it."""
+        import numpy as np
+
+        from range_reader_core.checkpoint import load_checkpoint, save_checkpoint
+        from range_reader_core.evaluation import NothingToScoreError
+        from range_reader_core.inference import ModelReader, choose_device
+        from range_reader_core.temperature import fit_temperature
+
+        device = choose_device(self.device)
+        model, sidecar = load_checkpoint(self.folder / WEIGHTS_NAME, device)
+        reads = val_reads.take(np.arange(min(TEMPERATURE_READS, val_reads.num_reads)))
+        reader = ModelReader(model=model, num_relabelings=1)
+        try:
+            fit = fit_temperature(reader, reads, generator=np.random.default_rng(TEMPERATURE_SEED), device=device)
+        except NothingToScoreError as error:
+            log.info(f"no temperature fitted: {error}")
+            return sidecar.temperature
+        saved, interval = fit.saved_nats.mean, fit.saved_nats.interval
+        spread = f" (95% {interval.low:+.4f} to {interval.high:+.4f})" if interval else ""
+        log.info(
+            f"temperature {fit.temperature:.3f} saves {saved:+.4f} nats{spread} on {fit.num_judged_hands:,} val hands that it was "
+            f"not fitted on: {'used' if fit.is_helpful else 'not used'}"
+        )
+        tempered = replace(sidecar, temperature=fit.temperature if fit.is_helpful else 1.0)
+        save_checkpoint(self.folder / WEIGHTS_NAME, model, tempered)
+        return tempered.temperature
 
     def _measured(
         self, best_step: int, num_steps: int, seconds: float, train_reads: "Reads", val_reads: "Reads", log: Log

@@ -62,6 +62,7 @@ def checkpoint(context: dg.AssetExecutionContext, config: TrainingConfig, home: 
             "val_mrr": run.val_mrr,
             "val_loss_nats": run.val_loss_nats,
             "val_mean_rank": run.val_mean_rank,
+            "temperature": run.temperature,
             "nats_below_static_range": run.nats_below_static_range,
             "mrr_above_static_range": run.mrr_above_static_range,
             "kept_val_mrr": kept.val_mrr,

@@ -28,6 +28,7 @@ VALIDATION = Evaluated(
     is_best=True,
 )
 SIDECAR = CheckpointSidecar(
+    temperature=1.25,
     model=CONFIG,
     step=12,
     metrics={"mrr": 0.016},
@@ -140,10 +141,25 @@ def test_a_stranger_safetensors_file_is_no_checkpoint(tmp_path: Path) -> None:
 
 def test_unknown_fields_are_refused(tmp_path: Path) -> None:
     """Written by newer code, they may change what the weights mean."""
-    text = json.dumps({**json.loads(SIDECAR.to_json()), "temperature": 2.0})
+    text = json.dumps({**json.loads(SIDECAR.to_json()), "tempo": 2.0})
     safetensors.torch.save_file(stirred().state_dict(), tmp_path / BEST_NAME, metadata={"sidecar": text})
-    with pytest.raises(ValueError, match="temperature"):
+    with pytest.raises(ValueError, match="tempo"):
         read_sidecar(tmp_path)
+
+
+def test_a_file_that_is_no_checkpoint_is_not_to_be_deleted(tmp_path: Path) -> None:
+    """A slip of the completion key must not end with the advice to delete the README."""
+    (tmp_path / "README.md").write_text("# a text")
+    with pytest.raises(ValueError, match="point at a checkpoint's folder") as refused:
+        read_sidecar(tmp_path / "README.md")
+    assert "delete" not in str(refused.value)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), float("nan")])
+def test_impossible_temperatures_are_refused(temperature: float) -> None:
+    """A belief divided by nothing is no belief."""
+    with pytest.raises(ValueError, match="temperature"):
+        replace(SIDECAR, temperature=temperature)
 
 
 def test_a_missing_checkpoint_says_what_to_do(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from range_reader_core.evaluation import evaluate
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.inference import ModelReader, RangeReader, choose_device, top_combos
 from range_reader_core.masks import is_live_combo, is_live_combo_at, is_supervised
+from range_reader_core.metrics import METRICS
 from range_reader_core.model import FlatHead, ModelConfig, RangeReaderModel
 from range_reader_core.suit_averaging import suit_averaged_logp
 from range_reader_core.tokens import COMBO_OFFSET, COMMUNITY_OFFSET, MARK_OFFSET, NUM_BASE_ACTIONS, PERM_COMBO
@@ -280,6 +281,22 @@ def test_the_model_reader_is_scored_like_any_reader() -> None:
     truth = int(reads.villain_combo[index])
     expected = -sum(math.log(row[truth]) for row in trajectory.probabilities)
     assert scores.metric_sums[index, 0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_checkpoints_temperature_flattens_every_answer_and_moves_no_rank() -> None:
+    """Asked for a belief, for all of them, or scored, the reader must be the one whose calibration was reported."""
+    model, hand = _model(), hands.three_way_showdown()
+    plain = _reader(model).trajectory(hand, 1, 0).probabilities
+    tempered = RangeReader(model, CheckpointSidecar(model=model.config, temperature=2.0), CPU)
+    expected = np.sqrt(plain) / np.sqrt(plain).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(tempered.trajectory(hand, 1, 0).probabilities, expected, atol=1e-7)
+    np.testing.assert_allclose(tempered.belief(hand, 1, 0), expected[-1], atol=1e-7)
+    reads = HandEncoder().encode_hands([hand])[0]
+    before, after = evaluate([ModelReader(model=model), ModelReader(model=model, temperature=2.0, name="tempered")], reads)
+    ranks = METRICS.index("mean_rank")
+    assert after.metric_sums[:, ranks] == pytest.approx(before.metric_sums[:, ranks], abs=3)  # ties of rounding
+    index = int(np.flatnonzero((reads.villain_seat == 1) & (reads.perspective_seat == 0))[0])
+    assert after.metric_sums[index, 0] == pytest.approx(-np.log(expected[:, int(reads.villain_combo[index])]).sum(), rel=1e-4)
 
 
 def test_load_reads_a_checkpoint_folder(tmp_path: Path) -> None:

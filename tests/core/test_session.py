@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from range_reader_core import cards
+from range_reader_core.checkpoint import CheckpointSidecar
 from range_reader_core.hand import CanonicalHand, Event, EventKind
 from range_reader_core.inference import RangeReader, ReadRequest
 from range_reader_core.session import HandSession, hand_so_far, live_seats
@@ -65,6 +67,15 @@ def test_a_session_equals_the_full_forward_in_500_hands() -> None:
     for number, hand in enumerate(hands.random_hands(22, 500)):
         num_compared += _check_every_step(reader, hand, perspective=number % hand.num_players)
     assert num_compared > 15_000
+
+
+@pytest.mark.parametrize("num_relabelings", [1, 24])
+def test_a_session_reads_at_the_temperature_of_the_checkpoint(num_relabelings: int) -> None:
+    """An agent that asks a session must not be surer than one that asks for a belief."""
+    model = random_model()
+    reader = RangeReader(model, CheckpointSidecar(model=model.config, temperature=1.7), torch.device("cpu"))
+    hand = hands.random_hands(29, 1, num_players=3)[0]
+    assert _check_every_step(reader, hand, perspective=0, num_relabelings=num_relabelings) > 5
 
 
 def test_a_session_averages_over_suits_like_belief() -> None:

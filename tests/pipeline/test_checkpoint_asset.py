@@ -7,6 +7,9 @@ import dagster as dg
 import pytest
 
 from range_reader_core import training
+from range_reader_core.checkpoint import read_sidecar
+from range_reader_core.intervals import Interval
+from range_reader_core.tables import Estimate
 from range_reader_core.train_events import Progress
 from range_reader_pipeline import shards, training_run
 from range_reader_pipeline.config import TrainingConfig
@@ -51,6 +54,28 @@ def test_live_curves_are_observed_and_few(trained: Chain) -> None:
     names = {name for event in seen for name in event.asset_observation_data.asset_observation.metadata}
     assert {"live/val_mrr", "live/val_loss_nats"} <= names
     assert len(seen) <= 100
+
+
+def test_a_temperature_is_kept_only_where_it_helps_on_hands_it_was_not_fitted_on(
+    own_copy: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prevents a checkpoint that is less certain than it should be because of the noise of some val hands."""
+    from range_reader_core import temperature
+
+    real, log = temperature.fit_temperature, FakeLog()
+    outcome = _train(own_copy, log)
+    (line,) = (text for text in log.lines if text.startswith("temperature"))
+    assert line.endswith(": used" if outcome.run.temperature != 1.0 else ": not used")
+    for interval, expected in ((Interval(low=0.001, high=0.002), 1.5), (Interval(low=-0.001, high=0.002), 1.0)):
+
+        def found(*args: Any, interval: Interval = interval, **kwargs: Any) -> Any:
+            saved = Estimate(mean=0.0015, interval=interval)
+            return dataclasses.replace(real(*args, **kwargs), temperature=1.5, saved_nats=saved)
+
+        monkeypatch.setattr(temperature, "fit_temperature", found)
+        run = _train(own_copy, retrain=True).run
+        assert run.temperature == expected
+        assert read_sidecar(own_copy.paths.runs / run.run_id).temperature == expected
 
 
 def test_a_run_leaves_one_row(trained: Chain) -> None:

@@ -64,6 +64,25 @@ def test_a_line_torn_by_a_crash_costs_only_itself(tmp_path: Path) -> None:
     assert read_results(path) == [ROW, ROW]
 
 
+def test_bytes_that_are_no_text_stop_nothing(tmp_path: Path) -> None:
+    """Prevents a training from failing at its end because somebody's editor saved a note in another encoding."""
+    path = tmp_path / "results.tsv"
+    append_result(path, dataclasses.replace(ROW, note="caf\u00e9"))
+    path.write_bytes(path.read_bytes().replace("\u00e9".encode(), b"\xe9"))
+    append_result(path, ROW)
+    assert read_results(path) == [dataclasses.replace(ROW, note="caf\ufffd"), ROW]
+
+
+def test_a_cell_that_cannot_be_read_is_named_by_file_and_line(tmp_path: Path) -> None:
+    """Prevents "could not convert string to float" without a word of where."""
+    path = tmp_path / "results.tsv"
+    append_result(path, ROW)
+    append_result(path, ROW)
+    path.write_bytes(path.read_bytes().replace(b"0.0174", b"\xff\xfe", 2).replace(b"\xff\xfe", b"0.0174", 1))
+    with pytest.raises(ValueError, match=r"results\.tsv, line 3: .*mend the line"):
+        read_results(path)
+
+
 def test_a_foreign_file_is_refused_by_name(tmp_path: Path) -> None:
     """Prevents rows of another schema from being read under the wrong columns."""
     path = tmp_path / "results.tsv"

@@ -96,6 +96,15 @@ def test_swapped_weights_are_refused_by_name(tmp_path: Path) -> None:
         store.kept()
 
 
+def test_missing_weights_of_a_finished_run_are_said(tmp_path: Path) -> None:
+    """Prevents a bare "no such file" where somebody tidied up."""
+    store = _store(tmp_path)
+    store.keep(_finished(store))
+    (tmp_path / "runs" / "aa" / run_store.WEIGHTS_NAME).unlink()
+    with pytest.raises(ValueError, match=r"best\.safetensors is missing although the run has finished: put it back"):
+        store.kept()
+
+
 def test_a_worse_run_on_the_same_data_is_discarded_and_new_data_is_kept(tmp_path: Path) -> None:
     """Prevents an unlucky training from replacing the better reader, and an old reader from surviving new data."""
     store = _store(tmp_path)
