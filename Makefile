@@ -5,6 +5,7 @@ OHH ?=
 HOME_DIR ?= $(or $(RANGE_READER_HOME),range_reader_home)
 PRESET ?=
 TRAIN_MINUTES ?=
+RETRAIN ?=
 PORT ?= 3000
 MINUTES ?= 15
 SEEDS ?= 2
@@ -17,6 +18,7 @@ export DAGSTER_HOME := $(CURDIR)
 export RANGE_READER_HOME := $(HOME_DIR)
 export RANGE_READER_PRESET := $(PRESET)
 export RANGE_READER_TRAIN_MINUTES := $(TRAIN_MINUTES)
+export RANGE_READER_RETRAIN := $(RETRAIN)
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 # A training fills the cores, and launching a run beside it can take longer than Dagster's minute.
@@ -39,6 +41,7 @@ help: ## list the targets and the knobs
 	@echo "  PRESET=<name>       tiny, cpu, base or reference (default: base with a CUDA GPU, else cpu)"
 	@echo "  TRAIN_MINUTES=<n>   wall-clock budget of the training (default: the preset's own)"
 	@echo "  MINUTES=<n> SEEDS=<n>  of each arm of bench-train (default: 15 and 2)"
+	@echo "  RETRAIN=<when>      at-once, nightly, never, or a share of more reads (default: 10%)"
 	@echo "  PORT=<n>            port of the Dagster UI on 127.0.0.1 (default: 3000)"
 
 setup: $(STAMP) ## create .venv and install the pinned dependencies

@@ -1,7 +1,7 @@
 """Asset checks on the data: what must hold before anybody trains on it, and what somebody should look into.
 
 A check blocks when numbers downstream would be wrong: a hand counted twice, or one that is both trained on and graded on. It warns
-when the data are right but less than they could be. All of them look at the shards themselves, in one pass.
+when the data are right but less than they could be. All of them look at the shards themselves.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,12 @@ import numpy.typing as npt
 
 from range_reader_pipeline import metadata
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
+from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 
 MAX_REJECT_RATE: Final = 0.01
 SIGNIFICANCE: Final = 0.01
+LEAK_SEED: Final = 20_240_607
 
 _SPECS: Final = [
     dg.AssetCheckSpec(
@@ -31,6 +33,15 @@ _SPECS: Final = [
         asset=encoded_shards,
         blocking=True,
         description="No hand has reads in two of train, val and test. Else the model is graded on hands it was trained on.",
+    ),
+    dg.AssetCheckSpec(
+        "inputs_hide_cards",
+        asset=encoded_shards,
+        blocking=True,
+        description=(
+            "The leak rule on a sample of real hands: dealt other hidden cards and encoded again, they give the inputs that lie "
+            "in the shards. Else the reader is told what it should guess, and every grade is a lie."
+        ),
     ),
     dg.AssetCheckSpec(
         "shards_are_uniform",
@@ -75,6 +86,7 @@ def data_checks(context: dg.AssetCheckExecutionContext, home: HomeResource) -> I
         metadata={"shared_hands": census.num_shared, **{f"hands_{split}": count for split, count in census.num_hands.items()}},
         description=f"{census.num_shared} hands are in more than one split. This is a bug; do not trust any grade.",
     )
+    yield _hidden_cards(paths)
     yield _uniform(census.reads_by_source, census.reads_by_size)
     yield _few_rejected(counts, paths.rejects)
     yield dg.AssetCheckResult(
@@ -106,6 +118,41 @@ def _counted_once(
             f"{num_twice} reads are there twice; {entries['hands']} hands in the shards, {entries['hands_encoded']} encoded. On "
             "failure remove the folder data_versions in the home and materialize encoded_shards again."
         ),
+    )
+
+
+def _hidden_cards(paths: HomePaths) -> dg.AssetCheckResult:
+    import numpy as np
+
+    from range_reader_core.redeal import count_leaks
+    from range_reader_pipeline.catalogue import read_catalogue
+    from range_reader_pipeline.hand_sample import sample_hands, stored_inputs
+
+    hands = sample_hands(read_catalogue(paths.ohh_files))
+    stored = stored_inputs(paths.data, {hand.hand_id for hand in hands})
+    count = count_leaks(hands, stored.get, np.random.default_rng(LEAK_SEED))
+    entries: dict[str, Any] = {
+        "leaks": len(count.leaks),
+        "threshold": 0,
+        "hands": len(hands),
+        "reads_compared": count.num_compared,
+        "reads_with_another_answer": count.num_other_cards,
+        "reads_not_as_in_their_file": count.num_not_alike,
+    }
+    text = f"{len(count.leaks)} of {count.num_compared} reads of {len(hands)} hands change with cards that nobody could see."
+    if count.leaks:
+        entries["first"] = "; ".join(count.leaks[:3])
+        text += " This is a bug; do not trust any grade."
+    elif not count.num_compared:
+        text += " Nothing could be compared: are the hand history files still where the catalogue saw them?"
+    elif count.num_not_alike > count.num_compared:
+        text += " Most reads differ from their files: materialize ohh_files and encoded_shards again."
+    return dg.AssetCheckResult(
+        check_name="inputs_hide_cards",
+        passed=not count.leaks and count.num_compared > 0 and count.num_not_alike <= count.num_compared,
+        severity=dg.AssetCheckSeverity.ERROR if count.leaks else dg.AssetCheckSeverity.WARN,
+        metadata=entries,
+        description=text,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from range_reader_pipeline.grading import STATIC
 from range_reader_pipeline.metadata import Cell
 from range_reader_pipeline.plots import Reliability, Series, reliability_curves, sharpening_curve, stratified_bars
 from range_reader_pipeline.reports import Part, Report
@@ -111,7 +112,9 @@ def stratified_report(grades: "Grades", *, note: str) -> Report:
             "loss_nats": total.scores["loss_nats"].mean,
             "mean_rank": total.scores["mean_rank"].mean,
             **_lead_numbers(table.best_lead("loss_nats"), table.best_lead("mrr")),
-            "calibration_error": grades.calibration[0].error.mean,
+            **_estimate_numbers("nats_below_static_range", table.lead(STATIC).loss_nats),
+            **_estimate_numbers("calibration_error", grades.calibration[0].error),
+            "calibration_error_by_chance": grades.calibration[0].chance_error or 0.0,
             "watcher_loss_nats": grades.watcher.row(model).scores["loss_nats"].mean,
             "num_hands": total.num_hands,
             "num_reads": total.num_reads,
@@ -141,7 +144,7 @@ def sharpening_report(table: "SharpeningTable", *, note: str) -> Report:
             "mrr_at_showdown": last.scores["mrr"].mean,
             "mean_rank_after_flop": first.scores["mean_rank"].mean,
             "mean_rank_at_showdown": last.scores["mean_rank"].mean,
-            "mrr_gained": table.gains[0].scores["mrr"].mean,
+            **_estimate_numbers("mrr_gained", table.gains[0].scores["mrr"]),
             **_lead_numbers(table.best_lead("loss_nats", last.group), table.best_lead("mrr", last.group)),
             "num_hands": table.num_hands,
             "num_reads": table.num_reads,
@@ -274,6 +277,11 @@ def _lead_numbers(nats: "BestLead | None", mrr: "BestLead | None") -> dict[str, 
     if mrr is not None:
         numbers |= {"mrr_ahead_of_best_baseline": mrr.lead.mean, "best_baseline_by_mrr": mrr.baseline}
     return numbers
+
+
+def _estimate_numbers(name: str, estimate: "Estimate") -> dict[str, float]:
+    interval = estimate.interval
+    return {name: estimate.mean, **({f"{name}_low": interval.low, f"{name}_high": interval.high} if interval else {})}
 
 
 def _reliability(curve: "ReliabilityCurve") -> Reliability:

@@ -24,6 +24,7 @@ from range_reader_pipeline.storage import link_target, point_link, read_json, wr
 
 WEIGHTS_NAME: Final = "best.safetensors"
 FINISHED_NAME: Final = "finished.json"
+TRAINED_NAME: Final = "trained.json"
 WAIT_REPORT_S: Final = 30.0
 
 
@@ -52,6 +53,15 @@ class FinishedRun:
     def weights_version(self) -> str:
         """The short form of the weights' hash, which Dagster shows as the data version."""
         return self.weights_sha256[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedOn:
+    """What the newest finished run learnt from: whether to train again is decided by how much there is now."""
+
+    run_id: str
+    data_version: str
+    num_train_reads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +153,15 @@ class RunStore:
         record = None if folder is None else read_json(folder / FINISHED_NAME)
         return None if record is None else str(record["data_version"])
 
+    def last_trained(self) -> TrainedOn | None:
+        """Return what the newest finished run was trained on, kept or not; None before the first."""
+        record = read_json(self.paths.runs / TRAINED_NAME)
+        return TrainedOn(**record) if isinstance(record, dict) else None
+
+    def remember_trained(self, trained: TrainedOn) -> None:
+        """Record what the newest finished run was trained on."""
+        write_json(self.paths.runs / TRAINED_NAME, asdict(trained))
+
     def keep(self, run: FinishedRun) -> None:
         """Point ``checkpoint`` at a finished run, in one step."""
         point_link(self.paths.checkpoint, self.paths.runs / run.run_id)
@@ -157,12 +176,22 @@ def training_identity(config: Mapping[str, object], *, data_version: str, code_v
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def judge(candidate: FinishedRun, kept: FinishedRun | None) -> RunStatus:
+def judge(candidate: FinishedRun, kept: FinishedRun | None, *, is_flawed: bool = False, is_worse: bool = False) -> RunStatus:
     """Decide whether a finished run replaces the kept one.
 
-    On the same data the higher val mrr wins, a tie included. Scores on different data do not compare, and a reader of
-    the newest hands is what is wanted, so a run on another data version is always kept.
+    On the same data the higher val mrr wins, a tie included. Recorded scores on different data do not compare, and a reader of
+    the newest hands is what is wanted, so a run on another data version is kept unless it reads those hands worse.
+
+    Args:
+        candidate: the finished run.
+        kept: the run that is kept now.
+        is_flawed: whether the examination found it unfit to be kept at all.
+        is_worse: whether it reads the same val hands worse than the kept one, by more than chance.
     """
-    if kept is None or kept.data_version != candidate.data_version:
+    if is_flawed:
+        return RunStatus.DISCARD
+    if kept is None:
         return RunStatus.KEEP
+    if kept.data_version != candidate.data_version:
+        return RunStatus.DISCARD if is_worse else RunStatus.KEEP
     return RunStatus.KEEP if candidate.val_mrr >= kept.val_mrr else RunStatus.DISCARD

@@ -1,10 +1,12 @@
-"""The sensor that starts the chain when hand histories come, change or go.
+"""The sensor that encodes hand histories when they come, change or go, and has the reader trained again when the policy says so.
 
-It is level-triggered and keeps no cursor: each tick compares the folder as it is with what the newest shards were made from, so
-nothing is lost by a missed tick, a restart, a failed run or a file that lands in the middle of one. A folder in which somebody is
-still writing is left until it is quiet. What to do is decided by ``decide``, a pure function of what was seen.
+It is level-triggered and keeps no cursor: each tick compares the folder as it is with what the newest shards were made from, and
+the shards with what the newest training was on, so nothing is lost by a missed tick, a restart, a failed run or a file that lands
+in the middle of one. A folder in which somebody is still writing is left until it is quiet. What to do is decided by ``decide``, a
+pure function of what was seen.
 """
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +15,23 @@ from typing import Final
 
 import dagster as dg
 
-from range_reader_pipeline.catalogue import Catalogue, FileStatus, HashMemo, list_folder, scan
+from range_reader_pipeline.catalogue import Catalogue, FileEntry, FileStatus, HashMemo, list_folder, scan
 from range_reader_pipeline.data_config import SETTLE_SECONDS, OhhFilesConfig
+from range_reader_pipeline.jobs import everything, refresh_dataset, train_and_evaluate
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.retraining import Policy, Shards, When, decide_training, policy_of
+from range_reader_pipeline.run_store import RunStore, TrainedOn
 from range_reader_pipeline.storage import read_json
 
 VERSION_TAG: Final = "range_reader/source_version"
 LISTING_TAG: Final = "range_reader/listing_version"
 SENSOR_NAME: Final = "ohh_folder"
 SENSOR_NAME_TAG: Final = "dagster/sensor_name"  # which Dagster puts on a sensor's runs
-JOB_NAME: Final = "everything"
+EVERYTHING: Final = "everything"
+REFRESH: Final = "refresh_dataset"
+TRAIN: Final = "train_and_evaluate"
+DATA_VERSION_TAG: Final = "range_reader/data_version"
 INTERVAL_SECONDS: Final = 30
 MAX_HOLD_SECONDS: Final = 600.0  # a file that never stops growing holds the others up no longer than this
 MAX_ATTEMPTS: Final = 3
@@ -40,7 +48,8 @@ class PastRun:
     """A run that the sensor asked for."""
 
     run_id: str
-    states: frozenset[str]  # names of the state of the folder that it was asked for
+    job: str
+    states: frozenset[str]  # names of the state of the folder or of the shards that it was asked for
     status: dg.DagsterRunStatus
 
 
@@ -48,8 +57,9 @@ class PastRun:
 class Request:
     """A run is wanted."""
 
+    job: str
     run_key: str
-    settle_seconds: float  # leave out files that changed more lately than this
+    settle_seconds: float = 0.0  # leave out files that changed more lately than this
 
 
 def decide(
@@ -58,6 +68,9 @@ def decide(
     consumed: str | None,
     runs: Sequence[PastRun],
     now_ns: int,
+    policy: Policy,
+    shards: Shards | None,
+    trained: TrainedOn | None,
     settle_seconds: float = SETTLE_SECONDS,
 ) -> Request | str:
     """Return the run to ask for, or why none is.
@@ -67,6 +80,9 @@ def decide(
         consumed: the version of contents that the published shards were made from; None where there are none.
         runs: the sensor's latest runs, newest first.
         now_ns: the present.
+        policy: when to train again.
+        shards: what is published.
+        trained: what the newest training was on.
         settle_seconds: a file younger than this may still be written.
     """
     if not seen.entries:
@@ -75,21 +91,46 @@ def decide(
     settled = [entry for entry in seen.entries if entry.status in (FileStatus.OK, FileStatus.PENDING)]
     still_written = f"waiting for {unsettled[0].name} to be quiet for {settle_seconds:g} s" if unsettled else ""
     if not settled:
-        return still_written or f"none of the {len(seen.entries)} files can be read; the first: {seen.entries[0].reason}"
+        return still_written or f"{_files(seen.entries)}, none of which can be read; the first: {seen.entries[0].reason}"
     if seen.is_complete and seen.version == consumed:
-        return f"{len(settled)} files, up to date" + (f"; {still_written}" if unsettled else "")
+        verdict = _training(policy, shards, trained, runs)
+        if isinstance(verdict, Request):
+            return verdict
+        return f"{_files(settled)}, up to date; {verdict}" + (f"; {still_written}" if unsettled else "")
     if unsettled and (now_ns - max(entry.ctime_ns for entry in settled)) / 1e9 < MAX_HOLD_SECONDS:
         return still_written
-    if any(run.status in _WAITING for run in runs):
-        return f"{len(settled)} files, changed; a run is queued and will look at them when it starts"
+    if any(run.status in _WAITING for run in runs if run.job != TRAIN):
+        return f"{_files(settled)}, changed; a run is queued and will look at them when it starts"
     states = state_names(seen)
-    attempts = list(takewhile(lambda run: run.states & states, runs))
+    attempts = list(takewhile(lambda run: run.states & states, (run for run in runs if run.job != TRAIN)))
     if any(run.status in _RUNNING for run in attempts):
-        return f"{len(settled)} files, changed; a run for this state is under way"
+        return f"{_files(settled)}, changed; a run for this state is under way"
     if len(attempts) >= MAX_ATTEMPTS:
-        return f"{len(settled)} files, given up after {len(attempts)} runs; materialize by hand, or change a file, to go on"
+        return f"{_files(settled)}, given up after {len(attempts)} runs; materialize by hand, or change a file, to go on"
     after = runs[0].run_id if runs else "none"  # makes the key new after each run and the same until then
-    return Request(run_key=f"{seen.listing_version}:{after}", settle_seconds=settle_seconds if unsettled else 0.0)
+    is_all_due = trained is None and policy.when not in (When.NEVER, When.NIGHTLY)
+    return Request(
+        job=EVERYTHING if is_all_due or policy.when is When.AT_ONCE else REFRESH,
+        run_key=f"{seen.listing_version}:{after}",
+        settle_seconds=settle_seconds if unsettled else 0.0,
+    )
+
+
+def _training(policy: Policy, shards: Shards | None, trained: TrainedOn | None, runs: Sequence[PastRun]) -> Request | str:
+    """Return the training to ask for, or why none is. One attempt a state of the shards: what a person ended stays ended."""
+    decision = decide_training(policy, shards, trained)
+    if not decision.is_due or shards is None:
+        return decision.reason
+    trainings = [run for run in runs if run.job in (TRAIN, EVERYTHING)]
+    if any(run.status in (*_WAITING, *_RUNNING) for run in trainings):
+        return f"{decision.reason}; a training is under way"
+    if any(run.states & {shards.version, shards.source_version} for run in trainings):
+        return f"{decision.reason}; the training of these shards was ended or failed, so materialize checkpoint to train"
+    return Request(job=TRAIN, run_key=f"{shards.version}:{trainings[0].run_id if trainings else 'none'}")
+
+
+def _files(entries: Sequence[FileEntry]) -> str:
+    return f"{len(entries)} file{'s' if len(entries) != 1 else ''}"
 
 
 def state_names(seen: Catalogue) -> frozenset[str]:
@@ -99,12 +140,13 @@ def state_names(seen: Catalogue) -> frozenset[str]:
 
 @dg.sensor(
     name=SENSOR_NAME,
-    job_name=JOB_NAME,
+    jobs=[everything, refresh_dataset, train_and_evaluate],
     minimum_interval_seconds=INTERVAL_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description=(
         "Watches the folder of hand histories. When its contents differ from what the shards were made from, and every file has "
-        "been quiet for a while, it launches the whole chain, once per state. Each tick says what it saw."
+        "been quiet for a while, it has them encoded, once per state. Training follows when RANGE_READER_RETRAIN says so: at-once, "
+        "nightly, never, or once there are so many more reads (10% by default). Each tick says what it saw."
     ),
 )
 def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
@@ -112,11 +154,23 @@ def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.Ru
     paths = home.paths()
     now_ns = time.time_ns()
     seen = _look(paths, now_ns)
-    verdict = decide(seen, consumed=_consumed(context.instance, paths), runs=_past_runs(context.instance), now_ns=now_ns)
+    shards = _shards(paths)
+    verdict = decide(
+        seen,
+        consumed=_consumed(context.instance, shards),
+        runs=_past_runs(context.instance),
+        now_ns=now_ns,
+        policy=policy_of(os.environ),
+        shards=shards,
+        trained=_trained(paths, shards),
+    )
     if isinstance(verdict, str):
         return dg.SkipReason(verdict)
+    if verdict.job == TRAIN and shards is not None:
+        return dg.RunRequest(run_key=verdict.run_key, job_name=TRAIN, tags={DATA_VERSION_TAG: shards.version})
     return dg.RunRequest(
         run_key=verdict.run_key,
+        job_name=verdict.job,
         tags={LISTING_TAG: seen.listing_version, **({VERSION_TAG: seen.version} if seen.is_complete else {})},
         run_config=dg.RunConfig({"ohh_files": OhhFilesConfig(settle_seconds=verdict.settle_seconds)}),
     )
@@ -149,15 +203,36 @@ def _was_catalogued(paths: HomePaths) -> bool:
     return isinstance(manifest, dict) and manifest.get("folder") == str(paths.ohh)
 
 
-def _consumed(instance: dg.DagsterInstance, paths: HomePaths) -> str | None:
+def _shards(paths: HomePaths) -> Shards | None:
+    """Return what is published. From the manifest alone: the tick runs in the code server, which must not load pyarrow for it."""
+    manifest = read_json(paths.data_manifest)
+    if not isinstance(manifest, dict):
+        return None
+    return Shards(
+        version=str(manifest["version"]),
+        source_version=str(manifest["source_version"]),
+        num_train_reads=int(manifest["counts"]["reads_by_split"]["train"]),
+    )
+
+
+def _trained(paths: HomePaths, shards: Shards | None) -> TrainedOn | None:
+    """Return what the newest training was on."""
+    store = RunStore(paths)
+    trained = store.last_trained()
+    kept = store.kept_data_version()
+    if trained is None and shards is not None and kept == shards.version:  # a home from before this was recorded
+        return TrainedOn(run_id="", data_version=shards.version, num_train_reads=shards.num_train_reads)
+    return trained
+
+
+def _consumed(instance: dg.DagsterInstance, shards: Shards | None) -> str | None:
     """Return the version of contents that the newest shards were made from, if they are still published."""
     event = instance.get_latest_materialization_event(dg.AssetKey("encoded_shards"))
-    manifest = read_json(paths.data_manifest)
-    if event is None or event.asset_materialization is None or not isinstance(manifest, dict):
+    if event is None or event.asset_materialization is None or shards is None:
         return None
     recorded = event.asset_materialization.metadata.get("source_version")
     version = None if recorded is None else recorded.value
-    return str(version) if version == manifest.get("source_version") else None
+    return str(version) if version == shards.source_version else None
 
 
 def _past_runs(instance: dg.DagsterInstance) -> list[PastRun]:
@@ -166,7 +241,8 @@ def _past_runs(instance: dg.DagsterInstance) -> list[PastRun]:
     return [
         PastRun(
             run_id=run.run_id,
-            states=frozenset(run.tags[tag] for tag in (VERSION_TAG, LISTING_TAG) if tag in run.tags),
+            job=run.job_name,
+            states=frozenset(run.tags[tag] for tag in (VERSION_TAG, LISTING_TAG, DATA_VERSION_TAG) if tag in run.tags),
             status=run.status,
         )
         for run in runs

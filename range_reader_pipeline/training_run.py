@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 import dagster as dg
 
 from range_reader_pipeline.config import TrainingConfig, core_train_config, preset_name
+from range_reader_pipeline.examination import Examination, examined, flaws
 from range_reader_pipeline.grading import STATIC, grade_strata, readers
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.plots import CurvePoint
 from range_reader_pipeline.provenance import file_sha256, git_commit
 from range_reader_pipeline.results_log import ResultRow, RunStatus, append_result, read_results
-from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore, judge, training_identity
+from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore, TrainedOn, judge, training_identity
+from range_reader_pipeline.storage import read_json
 from range_reader_pipeline.training_events import Log, TrainingReporter, telling_where_it_stopped
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ class TrainingOutcome:
     """What a materialization of the checkpoint has to show."""
 
     run: FinishedRun  # of the configuration and data asked for
-    kept: FinishedRun  # what ``checkpoint`` points to now
+    kept: FinishedRun | None  # what ``checkpoint`` points to now; None where the first run is unfit to be kept
+    found: Examination  # of the run
     status: RunStatus
     is_reused: bool  # nothing was trained
     was_resumed: bool
@@ -84,13 +87,18 @@ def train_or_reuse(
             run = session.train(log, observe)
             store.finish(run)
         previous = store.kept()
-        status = judge(run, previous)
-        kept = run if previous is None or status is RunStatus.KEEP else previous
-        store.keep(kept)
-        _remember(paths.results, run, status)
+        found = examined(paths, run, previous, device=config.device, log=log.info)
+        unfit = flaws(run, found)
+        status = judge(run, previous, is_flawed=bool(unfit), is_worse=found.is_worse)
+        kept = run if status is RunStatus.KEEP else previous
+        if kept is not None:
+            store.keep(kept)
+        store.remember_trained(_trained_on(paths, run))
+        _remember(paths.results, run, status, unfit)
     return TrainingOutcome(
         run=run,
         kept=kept,
+        found=found,
         status=status,
         is_reused=session is None,
         was_resumed=session is not None and session.was_resumed,
@@ -243,7 +251,13 @@ def _published_version(paths: HomePaths) -> str:
     return str(manifest["version"])
 
 
-def _remember(results: Path, run: FinishedRun, status: RunStatus) -> None:
+def _trained_on(paths: HomePaths, run: FinishedRun) -> TrainedOn:
+    manifest = read_json(paths.data_versions / run.data_version / "manifest.json")
+    num_train_reads = int(manifest["counts"]["reads_by_split"]["train"]) if isinstance(manifest, dict) else 0
+    return TrainedOn(run_id=run.run_id, data_version=run.data_version, num_train_reads=num_train_reads)
+
+
+def _remember(results: Path, run: FinishedRun, status: RunStatus, unfit: tuple[str, ...]) -> None:
     """Append the run's row unless it is there: a kill may have come between the verdict and the row."""
     if any(row.run_id == run.run_id and row.status is not RunStatus.CRASH for row in read_results(results)):
         return
@@ -262,7 +276,8 @@ def _remember(results: Path, run: FinishedRun, status: RunStatus) -> None:
             mean_rank=run.val_mean_rank,
             nats_below_static_range=run.nats_below_static_range,
             status=status,
-            note=f"best at step {run.best_step} of {run.num_steps}; one forward, first {run.val_reads} val reads",
+            note=f"best at step {run.best_step} of {run.num_steps}; one forward, first {run.val_reads} val reads"
+            + "".join(f"; unfit to be kept: {flaw}" for flaw in unfit),
         ),
     )
 

@@ -1,12 +1,12 @@
 """The asset that trains a reader and keeps the better checkpoint."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import dagster as dg
 
-from range_reader_pipeline import metadata, plots
+from range_reader_pipeline import metadata, model_checks, plots
 from range_reader_pipeline.config import TrainingConfig
 from range_reader_pipeline.failures import clear_failures
 from range_reader_pipeline.process import prepare_process
@@ -25,17 +25,21 @@ NAME: Final = "checkpoint"
     kinds={"pytorch", "safetensors"},
     tags={STAGE_TAG: TRAIN},
     pool=GPU_POOL,
+    check_specs=model_checks.SPECS,
     code_version=TRAINING_VERSION,
     description=(
         "The kept reader: a decoder that gives, at every moment of a hand, a probability to each of the 1326 hole-card combos a "
         "villain may hold. Trained on the train shards for a fixed time; of its weights those are kept that read the val hands "
         "best.\n\n"
         "A run that was stopped or killed goes on where it was saved when materialized again. The same configuration on the same "
-        "shards is not trained twice (see `reused`). A finished run replaces the kept one only if its **val_mrr** is not lower; on "
-        "new data the new run is kept. Every run leaves a row in results.tsv."
+        "shards is not trained twice (see `reused`). A finished run replaces the kept one only if its **val_mrr** is not lower, on "
+        "new data only if it does not read the same hands worse; a run that fails its examination is kept aside. Every run "
+        "leaves a row in results.tsv."
     ),
 )
-def checkpoint(context: dg.AssetExecutionContext, config: TrainingConfig, home: HomeResource) -> dg.MaterializeResult[None]:
+def checkpoint(
+    context: dg.AssetExecutionContext, config: TrainingConfig, home: HomeResource
+) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
     """Train, or find trained, and keep the better one."""
 
     def observe(values: Mapping[str, float]) -> None:
@@ -47,6 +51,9 @@ def checkpoint(context: dg.AssetExecutionContext, config: TrainingConfig, home: 
     with clear_failures():
         outcome = train_or_reuse(paths, config, owner=f"Dagster run {context.run.run_id}", log=context.log, observe=observe)
     run, kept = outcome.run, outcome.kept
+    yield from model_checks.run_checks(run, outcome.found)
+    if kept is None:
+        raise dg.Failure(model_checks.nothing_to_keep(paths, run, outcome.found), allow_retries=False)
     png = plots.training_curve(
         outcome.curve,
         static_loss_nats=run.val_loss_nats + run.nats_below_static_range,
@@ -55,7 +62,7 @@ def checkpoint(context: dg.AssetExecutionContext, config: TrainingConfig, home: 
     context.log.info(f"val mrr {run.val_mrr:.4f}, val loss {run.val_loss_nats:.3f} nats: {outcome.status}; kept is {kept.run_id}")
     weights = paths.runs / kept.run_id / WEIGHTS_NAME
     trained = {"reads_per_s": outcome.reads_per_s, "num_train_reads": outcome.num_train_reads}
-    return dg.MaterializeResult(
+    yield dg.MaterializeResult(
         data_version=dg.DataVersion(kept.weights_version),
         metadata={
             "curve": metadata.picture(png, "loss and val mrr over training time"),

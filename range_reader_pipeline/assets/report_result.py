@@ -1,6 +1,6 @@
 """What the assets that grade show in the UI of a report, be it new or found unchanged."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
@@ -9,7 +9,13 @@ from range_reader_pipeline.reports import SavedReport, report_files
 
 
 def report_result(
-    saved: SavedReport, *, version: str, is_reused: bool, seconds: float, columns: Mapping[str, Mapping[str, str]]
+    saved: SavedReport,
+    *,
+    version: str,
+    is_reused: bool,
+    seconds: float,
+    columns: Mapping[str, Mapping[str, str]],
+    check_results: Sequence[dg.AssetCheckResult],
 ) -> dg.MaterializeResult[None]:
     """Return the materialization of a report: its texts, pictures, short tables and numbers, and where its files lie.
 
@@ -19,6 +25,7 @@ def report_result(
         is_reused: nothing was graded, because nothing had changed.
         seconds: what it took.
         columns: of each short table, name -> description.
+        check_results: what was concluded from the numbers.
     """
     main, *others = saved.texts
     entries: dict[str, dg.MetadataValue | int | float | str | bool] = {"table": metadata.text_block(saved.texts[main])}
@@ -36,4 +43,4 @@ def report_result(
         "report": dg.MetadataValue.path(saved.main.text),
         "rows": dg.MetadataValue.path(saved.main.parquet),
     }
-    return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=entries)
+    return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=entries, check_results=check_results)

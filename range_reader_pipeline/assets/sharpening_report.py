@@ -10,12 +10,13 @@ from range_reader_pipeline.assets.no_report import nothing_to_report
 from range_reader_pipeline.assets.report_result import report_result
 from range_reader_pipeline.config import SharpeningConfig
 from range_reader_pipeline.failures import clear_failures
+from range_reader_pipeline.model_checks import SHARPENING_SPECS, sharpening_checks
 from range_reader_pipeline.process import prepare_process
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import EVALUATE, GROUP, STAGE_TAG
 
 NAME: Final = "sharpening_report"
-CODE_VERSION: Final = "2"
+CODE_VERSION: Final = "3"
 
 
 @dg.asset(
@@ -25,6 +26,7 @@ CODE_VERSION: Final = "2"
     kinds={"pytorch", "parquet"},
     tags={STAGE_TAG: EVALUATE},
     code_version=CODE_VERSION,
+    check_specs=SHARPENING_SPECS,
     description=(
         "How the read sharpens as chips go in: villains who came to a showdown in the test hands, read after the last card of "
         "flop, turn and river and at the end. Every row is the same hands, so what rises from row to row is what the betting gave "
@@ -34,9 +36,7 @@ CODE_VERSION: Final = "2"
         "95%, by bootstrap over hands."
     ),
 )
-def sharpening_report(
-    context: dg.AssetExecutionContext, config: SharpeningConfig, home: HomeResource
-) -> dg.MaterializeResult[None]:
+def sharpening_report(context: dg.AssetExecutionContext, config: SharpeningConfig, home: HomeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster takes no other beside checks
     """Grade showdown villains at the end of each street."""
     begin_s = time.monotonic()
     paths = home.paths()
@@ -54,7 +54,7 @@ def sharpening_report(
             all_readers = subject.readers(context.log.info)
             table = grading.grade_sharpening(all_readers, subject.reads, device=config.device, log=context.log.info)
         except NothingToScoreError as error:
-            return nothing_to_report(context, paths, NAME, CODE_VERSION, subject, error)
+            return nothing_to_report(context, paths, NAME, CODE_VERSION, subject, error, sharpening_checks(None, str(error)))
         report = report_views.sharpening_report(table, note=subject.note)
         with clear_failures():
             saved = reports.write_report(paths.reports, report, version=version, made_from=subject.made_from)
@@ -65,5 +65,6 @@ def sharpening_report(
         version=version,
         is_reused=is_reused,
         seconds=time.monotonic() - begin_s,
+        check_results=sharpening_checks(saved.numbers),
         columns={"scores": report_views.SCORE_COLUMNS},
     )

@@ -11,12 +11,13 @@ from range_reader_pipeline.assets.no_report import nothing_to_report
 from range_reader_pipeline.assets.report_result import report_result
 from range_reader_pipeline.config import StratifiedConfig
 from range_reader_pipeline.failures import clear_failures
+from range_reader_pipeline.model_checks import STRATIFIED_SPECS, stratified_checks
 from range_reader_pipeline.process import prepare_process
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import EVALUATE, GROUP, STAGE_TAG
 
 NAME: Final = "stratified_eval"
-CODE_VERSION: Final = "2"
+CODE_VERSION: Final = "3"
 
 
 @dg.asset(
@@ -26,6 +27,7 @@ CODE_VERSION: Final = "2"
     kinds={"pytorch", "parquet"},
     tags={STAGE_TAG: EVALUATE},
     code_version=CODE_VERSION,
+    check_specs=STRATIFIED_SPECS,
     op_tags={"dagster/priority": "1"},  # before the other report, as in the graph's story
     description=(
         "How well the kept checkpoint reads villains, by what became of them (folded before the flop, on the flop, ..., came to a "
@@ -38,7 +40,7 @@ CODE_VERSION: Final = "2"
         "`worst_hands` the hands it read worst."
     ),
 )
-def stratified_eval(context: dg.AssetExecutionContext, config: StratifiedConfig, home: HomeResource) -> dg.MaterializeResult[None]:
+def stratified_eval(context: dg.AssetExecutionContext, config: StratifiedConfig, home: HomeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster takes no other beside checks
     """Grade over all supervised positions."""
     begin_s = time.monotonic()
     paths = home.paths()
@@ -55,7 +57,7 @@ def stratified_eval(context: dg.AssetExecutionContext, config: StratifiedConfig,
         try:
             grades = grading.grade(subject, subject.readers(context.log.info), log=context.log.info)
         except NothingToScoreError as error:
-            return nothing_to_report(context, paths, NAME, CODE_VERSION, subject, error)
+            return nothing_to_report(context, paths, NAME, CODE_VERSION, subject, error, stratified_checks(None, str(error)))
         report = report_views.stratified_report(grades, note=subject.note)
         with clear_failures():
             saved = reports.write_report(paths.reports, report, version=version, made_from=subject.made_from)
@@ -65,6 +67,7 @@ def stratified_eval(context: dg.AssetExecutionContext, config: StratifiedConfig,
         version=version,
         is_reused=is_reused,
         seconds=time.monotonic() - begin_s,
+        check_results=stratified_checks(saved.numbers),
         columns={
             "scores": report_views.SCORE_COLUMNS,
             "least_lead": report_views.FAILURE_COLUMNS,

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from range_reader_core import cards
 from range_reader_core.encoder import HandEncoder, augment_hand
-from range_reader_core.hand import CanonicalHand, LabelSource
+from range_reader_core.hand import LabelSource
+from range_reader_core.redeal import deal_again
 from tests.core.hands import random_hand, random_hands
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -71,14 +71,3 @@ def test_results_and_shows_are_no_inputs() -> None:
             assert other.values.tobytes() == expected.values.tobytes()
             num_compared += 1
     assert num_compared > 100
-
-
-def deal_again(hand: CanonicalHand, kept_seat: int | None, rng: np.random.Generator) -> CanonicalHand:
-    """Return the hand with other live cards for every seat but one."""
-    kept = () if kept_seat is None else hand.hole_cards[kept_seat]
-    assert kept is not None
-    live = [card for card in range(cards.NUM_CARDS) if card not in hand.board and card not in kept]
-    dealt = iter(rng.permutation(live).tolist())
-    pairs = [tuple(sorted((next(dealt), next(dealt)))) for _ in range(hand.num_players)]
-    holes = [hole if seat == kept_seat else pair for seat, (hole, pair) in enumerate(zip(hand.hole_cards, pairs, strict=True))]
-    return replace(hand, hole_cards=tuple(holes))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from range_reader_pipeline import examination
 from tests.pipeline.trained import Chain, trained_home
 
 
@@ -12,10 +13,18 @@ from tests.pipeline.trained import Chain, trained_home
 def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the settings of whoever runs the tests out of them, and what libraries cache out of the user's home."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("HOME", "OHH", "PRESET", "TRAIN_MINUTES"):
+        for name in ("HOME", "OHH", "PRESET", "TRAIN_MINUTES", "RETRAIN"):
             patch.delenv(f"RANGE_READER_{name}", raising=False)
         for name in ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
             patch.setenv(name, str(tmp_path_factory.getbasetemp() / name.lower()))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _examinations_in_this_process() -> Iterator[None]:
+    """Spare every training of the tests the start of another interpreter; tests/pipeline/test_examination.py starts one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examination, "in_fresh_process", examination.examine)
         yield
 
 

@@ -8,6 +8,8 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from range_reader_core import encoder
+from range_reader_core.hand import CanonicalHand
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.checks import checks, data_checks
@@ -17,7 +19,7 @@ from range_reader_pipeline.storage import read_json, write_json
 from tests.core.hands import random_hands
 from tests.pipeline.encoded import home_with
 
-BLOCKING = {"hands_counted_once", "splits_share_no_hand"}
+BLOCKING = {"hands_counted_once", "splits_share_no_hand", "inputs_hide_cards"}
 ALL = BLOCKING | {"shards_are_uniform", "few_hands_rejected", "every_file_readable"}
 
 
@@ -93,6 +95,39 @@ def test_a_hand_on_both_sides_blocks(paths: HomePaths) -> None:
     result = evaluate(paths)["splits_share_no_hand"]
     assert not result.passed
     assert result.severity is dg.AssetCheckSeverity.ERROR
+
+
+def test_an_input_that_knows_a_hidden_card_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model would win in the lab and know nothing at the table: here the sit of seat 0 tells its lower card."""
+    skeleton = encoder._skeleton
+
+    def telling(hand: CanonicalHand) -> tuple[list[int], list[float]]:
+        stream, chips = skeleton(hand)
+        chips[1] = float((hand.hole_cards[0] or (0, 0))[0])
+        return stream, chips
+
+    monkeypatch.setattr(encoder, "_skeleton", telling)
+    home = home_with(tmp_path, {"a.ohh": random_hands(21, 100)})
+    result = materialize(home, [ohh_files, encoded_shards])
+    assert result.success
+    check = evaluate(home)["inputs_hide_cards"]
+    assert not check.passed
+    assert check.severity is dg.AssetCheckSeverity.ERROR
+    assert check.metadata["leaks"].value > 100
+    assert "hand " in check.metadata["first"].value
+
+
+def test_the_leak_check_compares_the_real_shards(paths: HomePaths) -> None:
+    """Reads that are not what their files say, or files that are gone, must not pass as looked at."""
+    sound = evaluate(paths)["inputs_hide_cards"].metadata
+    assert sound["reads_compared"].value > 300
+    assert sound["reads_with_another_answer"].value > 0.98 * sound["reads_compared"].value
+    for name in sorted(path.relative_to(paths.data.resolve()) for path in paths.data.resolve().glob("*/*.parquet")):
+        change_shard(paths, str(name), lambda frame: frame.with_columns(pl.col("actions").list.reverse()))
+    result = evaluate(paths)["inputs_hide_cards"]
+    assert not result.passed
+    assert result.metadata["reads_compared"].value == 0
+    assert result.metadata["reads_not_as_in_their_file"].value > 300
 
 
 def test_shards_in_the_order_of_files_warn(paths: HomePaths) -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from range_reader_pipeline.paths import HomePaths, home_paths
 from range_reader_pipeline.resources import HomeResource
@@ -19,9 +20,19 @@ def _tick(paths: HomePaths) -> dg.RunRequest | dg.SkipReason:
     return tick
 
 
-def test_it_is_off_until_somebody_switches_it_on() -> None:
+@pytest.fixture(autouse=True)
+def _nightly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANGE_READER_RETRAIN", "nightly")
+
+
+def test_nothing_is_trained_at_night_unless_somebody_asks(own_copy: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prevents a laptop from training every night because somebody looked at the UI once."""
-    assert nightly_training.default_status is dg.DefaultScheduleStatus.STOPPED
+    write_json(own_copy.paths.data_manifest, {"version": "new", "shards": []})
+    for policy in ("", "10%", "at-once", "never"):
+        monkeypatch.setenv("RANGE_READER_RETRAIN", policy)
+        tick = _tick(own_copy.paths)
+        assert isinstance(tick, dg.SkipReason)
+        assert "RANGE_READER_RETRAIN=nightly" in str(tick.skip_message)
 
 
 def test_without_shards_it_says_what_to_do(tmp_path: Path) -> None:
@@ -50,7 +61,7 @@ def test_new_data_is_trained_on_once_a_night(own_copy: Chain) -> None:
     assert version == own_copy.paths.data.resolve()
 
 
-def test_shards_without_a_checkpoint_are_trained_on(own_copy: Chain) -> None:
-    """Prevents the first night from being skipped for want of a checkpoint to compare with."""
-    own_copy.paths.checkpoint.unlink()
+def test_shards_without_a_training_are_trained_on(own_copy: Chain) -> None:
+    """Prevents the first night from being skipped for want of a training to compare with."""
+    (own_copy.paths.runs / "trained.json").unlink()
     assert isinstance(_tick(own_copy.paths), dg.RunRequest)

@@ -16,7 +16,10 @@ from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.catalogue import Catalogue, FileEntry, FileStatus
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.retraining import Policy, Shards, When, policy_of
+from range_reader_pipeline.run_store import RunStore, TrainedOn
 from range_reader_pipeline.sensors import MAX_ATTEMPTS, PastRun, Request, decide, ohh_folder, state_names
+from range_reader_pipeline.storage import read_json
 from tests.core.hands import random_hands
 from tests.pipeline.encoded import home_with
 from tests.pipeline.ohh_writer import write_ohh
@@ -45,12 +48,25 @@ def folder(**statuses: FileStatus) -> Catalogue:
 TWO = folder(a=FileStatus.OK, b=FileStatus.OK)
 
 
+SHARDS = Shards(version="d1", source_version=TWO.version, num_train_reads=100)
+TRAINED = TrainedOn(run_id="t1", data_version="d1", num_train_reads=100)
+GROWN = Policy(When.GROWN, 0.1)
+
+
 def past(seen: Catalogue, status: dg.DagsterRunStatus, run_id: str = "r1") -> PastRun:
-    return PastRun(run_id=run_id, states=state_names(seen), status=status)
+    return PastRun(run_id=run_id, job=sensors.REFRESH, states=state_names(seen), status=status)
 
 
-def verdict(seen: Catalogue, consumed: str | None = None, runs: list[PastRun] | None = None) -> Request | str:
-    return decide(seen, consumed=consumed, runs=runs or [], now_ns=NOW_NS)
+def verdict(
+    seen: Catalogue,
+    consumed: str | None = None,
+    runs: list[PastRun] | None = None,
+    *,
+    policy: Policy = GROWN,
+    shards: Shards | None = SHARDS,
+    trained: TrainedOn | None = TRAINED,
+) -> Request | str:
+    return decide(seen, consumed=consumed, runs=runs or [], now_ns=NOW_NS, policy=policy, shards=shards, trained=trained)
 
 
 def test_a_new_state_is_asked_for_once() -> None:
@@ -58,14 +74,14 @@ def test_a_new_state_is_asked_for_once() -> None:
     asked = verdict(TWO, consumed="older")
     assert isinstance(asked, Request)
     assert verdict(TWO) == asked  # nothing made yet
-    assert verdict(TWO, consumed=TWO.version) == "2 files, up to date"
+    assert verdict(TWO, consumed=TWO.version) == "2 files, up to date; trained on them"
 
 
 def test_a_renamed_or_touched_file_starts_nothing() -> None:
     """Files are known by content; training again for a new name would waste a night."""
     renamed = replace(TWO, entries=(replace(TWO.entries[0], name="z.ohh", mtime_ns=7), TWO.entries[1]))
     assert renamed.listing_version != TWO.listing_version
-    assert verdict(renamed, consumed=TWO.version) == "2 files, up to date"
+    assert verdict(renamed, consumed=TWO.version) == "2 files, up to date; trained on them"
 
 
 def test_a_removed_file_is_a_new_state() -> None:
@@ -87,7 +103,7 @@ def test_a_file_still_written_holds_the_state_but_not_for_ever() -> None:
     assert isinstance(asked, Request)
     assert asked.settle_seconds == sensors.SETTLE_SECONDS  # the run must leave it out as well
     assert verdict(growing, consumed=folder(a=FileStatus.OK).version) == (
-        "1 files, up to date; waiting for b.ohh to be quiet for 20 s"
+        "1 file, up to date; trained on them; waiting for b.ohh to be quiet for 20 s"
     )
     assert "waiting" in str(verdict(folder(a=FileStatus.UNSETTLED)))
 
@@ -95,7 +111,7 @@ def test_a_file_still_written_holds_the_state_but_not_for_ever() -> None:
 def test_nothing_there_and_nothing_readable_say_so() -> None:
     """A skip without a reason looks like a broken sensor."""
     assert verdict(folder()) == "no hand histories in /in"
-    assert verdict(folder(a=FileStatus.UNREADABLE)) == "none of the 1 files can be read; the first: no permission"
+    assert verdict(folder(a=FileStatus.UNREADABLE)) == "1 file, none of which can be read; the first: no permission"
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
@@ -127,6 +143,82 @@ def test_a_failed_state_is_tried_again_a_few_times_under_new_keys() -> None:
     assert "given up after 3 runs" in str(verdict(TWO, runs=runs))
     other = folder(a=FileStatus.OK)
     assert isinstance(verdict(other, runs=runs), Request)
+
+
+def test_data_are_encoded_at_once_and_trained_on_when_due() -> None:
+    """Encoding every arrival is cheap; training on every arrival would keep the machine busy for ever."""
+    changed = verdict(TWO, consumed="older")
+    assert isinstance(changed, Request)
+    assert changed.job == sensors.REFRESH
+    assert getattr(verdict(TWO, consumed="older", policy=Policy(When.AT_ONCE)), "job", "") == sensors.EVERYTHING
+    assert getattr(verdict(TWO, shards=None, trained=None), "job", "") == sensors.EVERYTHING
+    for when in (When.NIGHTLY, When.NEVER):
+        assert getattr(verdict(TWO, shards=None, trained=None, policy=Policy(when)), "job", "") == sensors.REFRESH
+
+
+@pytest.mark.parametrize(
+    ("policy", "num_reads", "job", "told"),
+    [
+        (GROWN, 105, None, "+5.0% reads since the last training; the next is due at +10%"),
+        (GROWN, 110, sensors.TRAIN, ""),
+        (GROWN, 50, None, "-50.0% reads"),
+        (Policy(When.AT_ONCE), 100, sensors.TRAIN, ""),
+        (Policy(When.NIGHTLY), 900, None, "trains at night"),
+        (Policy(When.NEVER), 900, None, "RANGE_READER_RETRAIN=never"),
+    ],
+    ids=["too little more", "a tenth more", "less", "at once", "nightly", "never"],
+)
+def test_the_policy_decides_once_the_shards_are_up_to_date(policy: Policy, num_reads: int, job: str | None, told: str) -> None:
+    """A person has to see in the tick why nothing is trained."""
+    shards = replace(SHARDS, version="d2", num_train_reads=num_reads)
+    asked = verdict(TWO, consumed=TWO.version, policy=policy, shards=shards)
+    if job is None:
+        assert isinstance(asked, str)
+        assert asked.startswith("2 files, up to date; ")
+        assert told in asked
+    else:
+        assert isinstance(asked, Request)
+        assert asked.job == job
+
+
+def test_a_training_is_asked_for_once_for_its_shards() -> None:
+    """What a person terminated must not start again half a minute later; more data may."""
+    shards = replace(SHARDS, version="d2", num_train_reads=200)
+    asked = verdict(TWO, consumed=TWO.version, shards=shards)
+    assert isinstance(asked, Request)
+    training = PastRun(run_id="r9", job=sensors.TRAIN, states=frozenset({"d2"}), status=dg.DagsterRunStatus.STARTED)
+    assert "a training is under way" in str(verdict(TWO, consumed=TWO.version, shards=shards, runs=[training]))
+    ended = replace(training, status=dg.DagsterRunStatus.CANCELED)
+    assert "ended or failed" in str(verdict(TWO, consumed=TWO.version, shards=shards, runs=[ended]))
+    chain = replace(ended, job=sensors.EVERYTHING, states=frozenset({SHARDS.source_version}))
+    assert "ended or failed" in str(verdict(TWO, consumed=TWO.version, shards=shards, runs=[chain]))
+    more = replace(shards, version="d3", source_version="other")
+    again = verdict(TWO, consumed=TWO.version, shards=more, runs=[ended])
+    assert isinstance(again, Request)
+    assert again.run_key != asked.run_key
+
+
+def test_arrivals_are_encoded_while_a_training_runs_or_waits() -> None:
+    """A night of training must not hold up what is looked at in the morning."""
+    for status in (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.QUEUED):
+        training = PastRun(run_id="r9", job=sensors.TRAIN, states=frozenset({"d1"}), status=status)
+        assert isinstance(verdict(TWO, consumed="older", runs=[training]), Request)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Policy(When.GROWN, 0.1)),
+        ("25%", Policy(When.GROWN, 0.25)),
+        (" At-Once ", Policy(When.AT_ONCE)),
+        ("nightly", Policy(When.NIGHTLY)),
+        ("never", Policy(When.NEVER)),
+    ],
+)
+def test_the_environment_sets_the_policy(text: str, expected: Policy) -> None:
+    """One variable, in the words of the README."""
+    assert policy_of({"RANGE_READER_RETRAIN": text}) == expected
+    assert policy_of({}) == Policy(When.GROWN, 0.1)
 
 
 def test_a_state_that_comes_back_is_no_failure() -> None:
@@ -178,6 +270,10 @@ def run(instance: dg.DagsterInstance, paths: HomePaths, request: dg.RunRequest) 
         tags={**request.tags, "dagster/sensor_name": "ohh_folder"},
     )
     assert result.success
+    manifest = read_json(paths.data_manifest)
+    num_reads = manifest["counts"]["reads_by_split"]["train"]
+    trained = TrainedOn(run_id="t", data_version=manifest["version"], num_train_reads=num_reads)
+    RunStore(paths).remember_trained(trained)
 
 
 def test_tick_by_tick(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
@@ -202,7 +298,7 @@ def test_tick_by_tick(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock
         assert "up to date" in str(tick(instance, paths))
     os.utime(path)
     path.rename(paths.ohh / "renamed.ohh")
-    assert tick(instance, paths) == "1 files, up to date"
+    assert tick(instance, paths) == "1 file, up to date; trained on them"
 
 
 def test_what_lands_in_the_middle_of_a_run_is_seen_after_it(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
@@ -267,7 +363,7 @@ def test_the_request_runs_the_whole_chain_with_valid_config(tmp_path: Path, inst
     paths = home_with(tmp_path, {"a.ohh": random_hands(1, 5)})
     request = tick(instance, paths)
     assert isinstance(request, dg.RunRequest)
-    job = build_definitions().resolve_job_def(sensors.JOB_NAME)
+    job = build_definitions().resolve_job_def(request.job_name or "")
     assert dg.validate_run_config(job, request.run_config)
     assert {"ohh_files", "encoded_shards", "checkpoint"} <= {node.name for node in job.nodes}
 
@@ -286,3 +382,46 @@ def test_a_second_tick_reads_no_file_again(
     second = tick(instance, paths)
     assert isinstance(second, dg.RunRequest)
     assert second.tags == first.tags
+
+
+@pytest.mark.parametrize("text", ["grown", "0.1", "0%", "-5%", "x%", "daily", "nan%"])
+def test_a_policy_that_is_none_fails_the_tick(
+    text: str, tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A typing error must not mean never."""
+    monkeypatch.setenv("RANGE_READER_RETRAIN", text)
+    with pytest.raises(ValueError, match="expected at-once, nightly, never or a share such as 10%"):
+        tick(instance, home_with(tmp_path, {}))
+
+
+def test_data_that_grew_enough_are_trained_on_tick_by_tick(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
+    """The same through the sensor itself, from files to the request for a training and to rest."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 60)})
+    request = tick(instance, paths)
+    assert isinstance(request, dg.RunRequest)
+    assert request.job_name == sensors.EVERYTHING
+    run(instance, paths, request)
+    write_ohh(paths.ohh / "b.ohh", random_hands(2, 30))
+    request = tick(instance, paths)
+    assert isinstance(request, dg.RunRequest)
+    assert request.job_name == sensors.REFRESH
+    trained = RunStore(paths).last_trained()
+    assert trained is not None
+    run(instance, paths, request)
+    RunStore(paths).remember_trained(trained)  # this run did not train
+    training = tick(instance, paths)
+    assert isinstance(training, dg.RunRequest)
+    assert training.job_name == sensors.TRAIN
+    manifest = read_json(paths.data_manifest)
+    assert training.tags["range_reader/data_version"] == manifest["version"]
+    RunStore(paths).remember_trained(replace(trained, data_version=manifest["version"]))
+    assert tick(instance, paths) == "2 files, up to date; trained on them"
+
+
+def test_a_request_that_never_became_a_run_is_made_again(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
+    """A restart between tick and run loses the request and no arrival; the same key keeps it from running twice."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 20)})
+    first, second = tick(instance, paths), tick(instance, paths)
+    assert isinstance(first, dg.RunRequest)
+    assert isinstance(second, dg.RunRequest)
+    assert first.run_key == second.run_key
