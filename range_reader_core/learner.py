@@ -7,7 +7,7 @@ gradient that is not finite stops before the update.
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +66,11 @@ class Learner:
         self._trunk: Callable[..., torch.Tensor] = self.model.trunk
         self._epoch = -1
         self._order: list[npt.NDArray[np.int64]] = []
+
+    def start_from(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Put weights by name in the place of the drawn ones, before the first step."""
+        self.model.load_state_dict(weights)
+        self.average.load_state_dict(weights)
 
     def step(self, step: int, learning_rate: float) -> StepLoss:
         """Take optimizer step number ``step`` and return its loss before the update.

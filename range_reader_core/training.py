@@ -22,6 +22,7 @@ from range_reader_core.train_config import TrainConfig
 from range_reader_core.train_events import CompileFailed, Evaluated, Progress, Resumed, Started, TrainEvent
 from range_reader_core.train_state import Standing, load_state, save_state
 from range_reader_core.validation import Validator, choose_reads, is_better
+from range_reader_core.warm_start import starting_weights
 
 LOG_NAME: Final = "train_log.jsonl"
 
@@ -53,6 +54,7 @@ def train(
     clock: Callable[[], float] = time.monotonic,
     data_manifest_hash: str = "",
     git_commit: str = "",
+    init_from: Path | None = None,
 ) -> TrainResult:
     """Train a reader to the end of its budget and return what came of it; continues from ``run_folder`` where it can.
 
@@ -67,9 +69,10 @@ def train(
         clock: seconds, monotonic.
         data_manifest_hash: of the shards the reads come from, for the sidecar.
         git_commit: of the running code, for the sidecar.
+        init_from: a checkpoint whose weights the run begins with, instead of random ones; its hash belongs into ``identity``.
 
     Raises:
-        ValueError: there is nothing to train on or to validate with, or the folder holds another run.
+        ValueError: there is nothing to train on or to validate with, the folder holds another run, or ``init_from`` does not fit.
         FloatingPointError: loss or gradient was not finite at a step, which is named; no update was made with it.
         OSError: the folder cannot be written.
     """
@@ -78,6 +81,8 @@ def train(
     validator = Validator(choose_reads(val_reads, config.eval_reads), device, learner.precision)
     run_folder.mkdir(parents=True, exist_ok=True)
     saved = load_state(run_folder, identity, learner.model, learner.average, learner.optimizer)
+    if saved is None and init_from is not None:
+        learner.start_from(starting_weights(init_from, config.model))
     sidecar = CheckpointSidecar(
         model=config.model,
         identity=identity,

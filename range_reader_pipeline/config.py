@@ -20,6 +20,10 @@ MINUTES_VARIABLE: Final = "RANGE_READER_TRAIN_MINUTES"
 MAX_REPORTS: Final = 400  # log lines of one training, about
 MIN_REPORT_S: Final = 5.0
 MAX_MINUTES: Final = 30 * 24 * 60.0  # a month
+SCRATCH: Final = "scratch"
+KEPT: Final = "kept"
+INIT_FROM: Final = (SCRATCH, KEPT, "kept_or_scratch")
+WARM_START_RATE: Final = 0.4  # of the peak learning rate, where training starts from trained weights
 MIN_COMPILED_BUDGET_S: Final = 600.0  # compiling the cpu preset took 161 s on a busy two-core machine (2026-11-30)
 
 
@@ -59,6 +63,14 @@ class TrainingConfig(dg.Config):
     )
     num_evaluations: int | None = Field(
         default=None, description="How often to validate, evenly spaced; the best validation's weights are kept."
+    )
+    init_from: str = Field(
+        default="scratch",
+        description=(
+            "What the weights begin as. scratch: random. kept: those of the kept checkpoint, for data that has grown; refused "
+            "where its model is another one. kept_or_scratch: the same, but random where nothing is kept yet or it does not fit. A "
+            "run that began with the kept weights replaces them only if it reads the same val hands no worse."
+        ),
     )
     retrain: bool = Field(
         default=False,
@@ -120,6 +132,9 @@ def core_train_config(config: TrainingConfig, *, has_gpu: bool, environment: Map
     """
     from range_reader_core.presets import preset
 
+    if config.init_from not in INIT_FROM:
+        msg = f"expected init_from {' or '.join(INIT_FROM)}, got {config.init_from!r}"
+        raise ValueError(msg)
     base = preset(preset_name(config, has_gpu=has_gpu, environment=environment))
     minutes = config.train_minutes
     if minutes is None:

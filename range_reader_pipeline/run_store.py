@@ -48,6 +48,8 @@ class FinishedRun:
     mrr_above_static_range: float
     temperature: float = 1.0  # of the beliefs; fitted where that helps on val hands that it was not fitted on
     static_class_counts: tuple[float, ...]  # (169,) training villains by starting hand: the static range to compare with
+    init_run: str = ""  # the run whose weights this one began with; empty: from scratch
+    init_weights: str = ""  # their hash
 
     @property
     def weights_version(self) -> str:
@@ -170,9 +172,10 @@ class RunStore:
         return self.paths.runs / (identity if attempt == 1 else f"{identity}.{attempt}")
 
 
-def training_identity(config: Mapping[str, object], *, data_version: str, code_version: str) -> str:
-    """Return the 16 hex digits that name a run with this configuration, data and training code."""
-    text = json.dumps({"config": config, "data": data_version, "code": code_version}, sort_keys=True, default=str)
+def training_identity(config: Mapping[str, object], *, data_version: str, code_version: str, init_weights: str = "") -> str:
+    """Return the 16 hex digits that name a run with this configuration, data, training code and hash of first weights."""
+    parts = {"config": config, "data": data_version, "code": code_version, **({"init": init_weights} if init_weights else {})}
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

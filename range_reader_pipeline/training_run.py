@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
-from range_reader_pipeline.config import TrainingConfig, core_train_config, preset_name
+from range_reader_pipeline.config import KEPT, SCRATCH, WARM_START_RATE, TrainingConfig, core_train_config, preset_name
 from range_reader_pipeline.examination import Examination, examined, flaws
 from range_reader_pipeline.grading import STATIC, grade_strata, readers
 from range_reader_pipeline.paths import HomePaths
@@ -74,8 +74,18 @@ def train_or_reuse(
     store = RunStore(paths)
     with store.locked(owner, lambda other: log.warning(f"waiting for another training to end ({other})")):
         data_version = _published_version(paths)
+        previous = store.kept()
+        start = _starting_point(paths, config, core_config, previous, log)
+        if start is not None and config.learning_rate is None:
+            core_config = replace(core_config, learning_rate=WARM_START_RATE * core_config.learning_rate)
         deciding = {name: value for name, value in asdict(core_config).items() if name not in _NOT_DECIDING}
-        identity = training_identity(deciding, data_version=data_version, code_version=TRAINING_VERSION)
+
+        def identity_from(init_weights: str) -> str:
+            return training_identity(deciding, data_version=data_version, code_version=TRAINING_VERSION, init_weights=init_weights)
+
+        identity = identity_from(start.weights_sha256 if start else "")
+        if start is not None and not config.retrain and start.identity == identity_from(start.init_weights):
+            identity = start.identity  # the kept run is the very warm start that is asked for
         folder = store.run_folder(identity, is_retrain=config.retrain)
         run = store.finished(folder)
         session = None
@@ -83,13 +93,17 @@ def train_or_reuse(
             log.info(f"run {run.run_id} has already finished on these shards; nothing to train")
         else:
             preset = preset_name(config, has_gpu=has_gpu)
-            session = _Session(paths, folder, identity, data_version, preset, core_config, config.device)
+            session = _Session(paths, folder, identity, data_version, preset, core_config, config.device, start)
             run = session.train(log, observe)
             store.finish(run)
-        previous = store.kept()
         found = examined(paths, run, previous, device=config.device, log=log.info)
         unfit = flaws(run, found)
-        status = judge(run, previous, is_flawed=bool(unfit), is_worse=found.is_worse)
+        status = judge(run, previous, is_flawed=bool(unfit), is_worse=_is_worse(run, found))
+        if run.init_run and status is RunStatus.DISCARD and found.mrr_lead is not None and previous is not None:
+            log.warning(
+                f"having begun with kept weights, it now reads the val hands worse than the kept run (mrr {found.mrr_lead:+.4f}): "
+                f"run {previous.run_id} stays"
+            )
         kept = run if status is RunStatus.KEEP else previous
         if kept is not None:
             store.keep(kept)
@@ -119,6 +133,7 @@ class _Session:
     preset: str
     config: "TrainConfig"
     device: str
+    start: FinishedRun | None  # whose weights it begins with
     was_resumed: bool = False
     num_train_reads: int = 0
     reads_per_s: float = 0.0
@@ -139,6 +154,8 @@ class _Session:
                     "is a start) and run again"
                 )
                 raise ValueError(msg)
+        if self.start is not None:
+            log.info(f"begins with the weights of run {self.start.run_id}")
         log.info(f"run {self.folder.name}: preset {self.preset} on data version {self.data_version}")
         try:
             with telling_where_it_stopped(log, self.folder):
@@ -152,6 +169,7 @@ class _Session:
                     on_event=TrainingReporter(log, observe),
                     data_manifest_hash=self.data_version,
                     git_commit=git_commit(),
+                    init_from=self.paths.runs / self.start.run_id / WEIGHTS_NAME if self.start else None,
                 )
         except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
             raise
@@ -221,6 +239,8 @@ class _Session:
             nats_below_static_range=lead.loss_nats.mean,
             mrr_above_static_range=lead.mrr.mean,
             static_class_counts=counts,
+            init_run=self.start.run_id if self.start else "",
+            init_weights=self.start.weights_sha256 if self.start else "",
         )
 
     def _crashed(self, error: BaseException) -> ResultRow:
@@ -239,6 +259,40 @@ class _Session:
             status=RunStatus.CRASH,
             note=f"{type(error).__name__}: {error}",
         )
+
+
+def _starting_point(
+    paths: HomePaths, config: TrainingConfig, core_config: "TrainConfig", kept: FinishedRun | None, log: Log
+) -> FinishedRun | None:
+    """Return the run whose weights to begin with, None to begin with random ones.
+
+    Raises:
+        ValueError: ``init_from`` asks for a checkpoint that is not there or does not fit.
+    """
+    from range_reader_core.warm_start import IncompatibleCheckpointError, check_fits
+
+    if config.init_from == SCRATCH:
+        return None
+    if kept is None:
+        if config.init_from == KEPT:
+            msg = "init_from is kept, but nothing is kept yet: train with init_from scratch first, or set it to kept_or_scratch"
+            raise ValueError(msg)
+        log.info("nothing is kept yet: begins with random weights")
+        return None
+    try:
+        check_fits(paths.runs / kept.run_id / WEIGHTS_NAME, core_config.model)
+    except IncompatibleCheckpointError as error:
+        if config.init_from == KEPT:
+            msg = f"init_from: {error}; set it to scratch or kept_or_scratch, or train the preset of the kept run ({kept.preset})"
+            raise ValueError(msg) from error
+        log.warning(f"begins with random weights: {error}")
+        return None
+    return kept
+
+
+def _is_worse(run: FinishedRun, found: Examination) -> bool:
+    """Tell whether a run reads the same val hands worse than the kept one: by more than chance, or at all if it began with it."""
+    return found.is_worse or (bool(run.init_run) and found.mrr_lead is not None and found.mrr_lead < 0.0)
 
 
 def _published_version(paths: HomePaths) -> str:
@@ -277,7 +331,8 @@ def _remember(results: Path, run: FinishedRun, status: RunStatus, unfit: tuple[s
             nats_below_static_range=run.nats_below_static_range,
             status=status,
             note=f"best at step {run.best_step} of {run.num_steps}; one forward, first {run.val_reads} val reads"
-            + "".join(f"; unfit to be kept: {flaw}" for flaw in unfit),
+            + "".join(f"; unfit to be kept: {flaw}" for flaw in unfit)
+            + (f"; began with run {run.init_run}" if run.init_run else ""),
         ),
     )
 

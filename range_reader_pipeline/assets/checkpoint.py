@@ -77,6 +77,7 @@ def checkpoint(
             "reused": outcome.is_reused,
             "was_resumed": outcome.was_resumed,
             "preset": run.preset,
+            "init_from": run.init_run or "scratch",
             "num_steps": run.num_steps,
             "best_step": run.best_step,
             "training_s": round(run.seconds, 1),

@@ -24,7 +24,7 @@ CHANGED = {
     "num_evaluations": 3,
     "is_compiled": False,
 }
-USED_BY_THE_RUN = {"device", "retrain"}  # where and whether to train, tested with the asset
+USED_BY_THE_RUN = {"device", "retrain", "init_from"}  # where and whether to train, tested with the asset
 
 
 @pytest.mark.parametrize("field", CHANGED)
@@ -96,6 +96,7 @@ def test_log_lines_stay_few_however_long_the_training() -> None:
     [
         ({"preset": "huge"}, {}, "no preset 'huge'; choose one of"),
         ({"precision": "float8"}, {}, "precision"),
+        ({"init_from": "best"}, {}, "expected init_from scratch or kept or kept_or_scratch, got 'best'"),
         ({}, {"RANGE_READER_TRAIN_MINUTES": "soon"}, "expected a number of minutes"),
         ({"train_minutes": -1.0}, {}, "TRAIN_MINUTES"),
         ({"train_minutes": 0.0}, {"RANGE_READER_TRAIN_MINUTES": "5"}, "above 0"),
