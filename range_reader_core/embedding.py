@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from range_reader_core import cards
+from range_reader_core.betting_embedding import NUM_PHI, BettingEmbedding, phi
 from range_reader_core.tokens import (
     CHIP_ACTIONS,
     COMBO_OFFSET,
@@ -26,7 +27,6 @@ from range_reader_core.tokens import (
     BaseAction,
 )
 
-NUM_PHI: Final = 8
 NO_SEAT_ROW: Final = MAX_SEATS  # the row for "nobody" in the tables of seats
 NUM_ACTION_ROWS: Final = NUM_BASE_ACTIONS + COMBO_OFFSET - NUM_SEAT_TOKENS
 NUM_SEAT_ROWS: Final = MAX_SEATS + 1
@@ -42,21 +42,10 @@ class PositionFacts(NamedTuple):
     num_live: torch.Tensor  # players who have not folded up to and including this position
 
 
-def phi(values: torch.Tensor) -> torch.Tensor:
-    """Return the eight features of chip amounts in big blinds, shape (...) -> (..., 8).
-
-    The amount is taken through ``log1p`` because ratios are what matters; the frequencies stop at 4 because faster ones wrap
-    around between bets that have nothing in common.
-    """
-    u = torch.log1p(values)
-    waves = [wave for frequency in (1.0, 2.0, 4.0) for wave in (torch.sin(frequency * u), torch.cos(frequency * u))]
-    return torch.stack([u, u * u, *waves], dim=-1)
-
-
 class RangeReaderEmbedding(nn.Module):
     """Tokens and chip amounts -> vectors. At width ``D`` it holds ``211 D + 104 D`` numbers."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, reads_betting: bool = False) -> None:
         """Leave the weights unset; ``init_weights`` sets them."""
         super().__init__()
         self.action = nn.Parameter(torch.empty(NUM_ACTION_ROWS, width))
@@ -68,6 +57,7 @@ class RangeReaderEmbedding(nn.Module):
         self.card_rank = nn.Parameter(torch.empty(len(cards.RANKS), width))
         self.combo_type = nn.Parameter(torch.empty(3, width))
         self.value = nn.Parameter(torch.empty(NUM_BASE_ACTIONS, width, NUM_PHI))
+        self.betting = BettingEmbedding(width) if reads_betting else None
         tables = {
             "row_of_token": _row_of_token(),  # (1596,) row of the action table followed by the combos
             "seat_of_token": _seat_of_token(),  # (1596,)
@@ -111,6 +101,7 @@ class RangeReaderEmbedding(nn.Module):
         With ``first`` > 0 the vectors (B, T - first, D) of the positions from there on, which must come after the hole slots.
         """
         facts = self.position_facts(tokens)
+        of_betting = None if self.betting is None else self.betting(tokens, values, facts.seat, facts.relpos, first)
         if first:
             facts = PositionFacts(*(fact[:, first:] for fact in facts))
             tokens, values = tokens[:, first:], values[:, first:]
@@ -128,7 +119,8 @@ class RangeReaderEmbedding(nn.Module):
         x = x + functional.embedding(facts.num_players, self.num_players) + functional.embedding(facts.num_live, self.num_live)
         chips = self.chips_of_token[tokens].unsqueeze(-1) * phi(values).unsqueeze(-2)  # (B, T, 13, F)
         projection = self.value.transpose(1, 2).flatten(0, 1)  # (13, D, F) -> (13 * F, D)
-        return x + chips.flatten(2) @ projection
+        x = x + chips.flatten(2) @ projection
+        return x if of_betting is None else x + of_betting
 
 
 def _row_of_token() -> torch.Tensor:

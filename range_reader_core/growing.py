@@ -19,10 +19,12 @@ import torch
 
 from range_reader_core.blocks import Block, LayerCache, rms_norm
 from range_reader_core.cards import NUM_RELABELINGS
-from range_reader_core.model import RangeReaderModel, Readout
+from range_reader_core.hand_kinds import hand_kinds
+from range_reader_core.heads import Readout
+from range_reader_core.model import OPENING_MARKS, RangeReaderModel, fold_opening
 from range_reader_core.orbits import average_over_stabiliser, representative_of, representatives, stabiliser
 from range_reader_core.suits import name_suits, relabelings_on
-from range_reader_core.tokens import FLOP, PAD, RIVER, TURN
+from range_reader_core.tokens import FLOP, MAX_SEATS, PAD, RIVER, TURN
 
 _STREET_MARKS: Final = frozenset({FLOP, TURN, RIVER})
 
@@ -97,8 +99,13 @@ class GrowingStreams:
             self._catch_up()
             query = self.model.query(self._hidden)
             if self.names_suits:
-                _, relabeling, alike = name_suits(self._streams[:, : self._num_read])
-                logits = Readout(query, *self._combo_table, alike[:, -1]).logits()  # (V, C)
+                named, relabeling, alike = name_suits(self._streams[:, : self._num_read])
+                rows = torch.arange(len(named), device=self.device)
+                kinds = (
+                    hand_kinds(named, rows, torch.full_like(rows, self._num_read - 1)) if self.model.config.reads_hands else None
+                )
+                of_kind = self.model.kind_scores(self._hidden, kinds)
+                logits = Readout(query, *self._combo_table, alike[:, -1], of_kind).logits()  # (V, C)
                 logits = logits.gather(1, relabelings_on(self.device)[1][relabeling])
             else:
                 logits = Readout(query, *self._combo_table).logits()  # (R, C)
@@ -126,10 +133,15 @@ class GrowingStreams:
             renamed = relabelings_on(self.device)[0][self._relabelings[:, None], streams[:, None]]  # (V, G, T)
             streams = renamed.flatten(0, 1)  # (R, T)
         x = self.model.embedding(streams, self._values[:, :end].expand(len(streams), -1), self._num_read)  # (R, S, D)
+        first = self._num_read
+        if self.model.config.folds_opening:
+            opening = OPENING_MARKS + int((streams[0] < MAX_SEATS).sum())
+            x = x if first else fold_opening(x, streams)[0]
+            first = max(first - opening, 0)
         last = len(self._caches) - 1
         for index, (block, cache) in enumerate(zip(self.model.blocks, self._caches, strict=True)):
             assert isinstance(block, Block)
-            x = block.extend(x, 1 if index == last else x.shape[1], self._num_read, cache)
+            x = block.extend(x, 1 if index == last else x.shape[1], first, cache)
         self._hidden = rms_norm(x)[:, -1]  # (R, D)
         self._num_read = end
 

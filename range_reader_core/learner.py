@@ -25,6 +25,7 @@ from range_reader_core.batching import (
     with_named_suits,
 )
 from range_reader_core.cards import NUM_RELABELINGS
+from range_reader_core.hand_kinds import hand_kinds
 from range_reader_core.masks import is_live_combo_at, is_supervised
 from range_reader_core.model import RangeReaderModel, init_weights
 from range_reader_core.objective import choose_positions, masked_cross_entropy
@@ -155,28 +156,35 @@ class Learner:
         if self.config.positions_per_read is None:
             rows, positions = supervised.nonzero(as_tuple=True)  # (N,) each
             weights = torch.ones(len(rows), device=self.device)
-            hidden = self._hidden(batch, None, step)[rows, positions]  # (B, T, D) -> (N, D)
+            hidden, start = self._hidden(batch, None, step)
+            hidden = hidden[rows, positions - start[rows]]  # (B, T', D) -> (N, D)
         else:
             chosen = choose_positions(supervised, self.config.positions_per_read, generator)
             rows = torch.arange(len(batch.targets), device=self.device).repeat_interleave(chosen.positions.shape[1])  # (N,)
             positions, weights = chosen.positions.flatten(), chosen.weights.flatten()  # (B, K) -> (N,)
-            hidden = self._hidden(batch, chosen.positions, step).flatten(0, 1)  # (B, K, D) -> (N, D)
+            hidden = self._hidden(batch, chosen.positions, step)[0].flatten(0, 1)  # (B, K, D) -> (N, D)
         is_live = is_live_combo_at(batch.tokens, rows, positions)  # (N, C)
-        readout = self.model.readout(hidden, None if alike is None else alike[rows, positions])
+        kinds = hand_kinds(batch.tokens, rows, positions) if self.config.model.reads_hands else None
+        readout = self.model.readout(hidden, None if alike is None else alike[rows, positions], kinds)
         nats = masked_cross_entropy(readout, batch.targets[rows], is_live, weights)
         return nats, supervised.sum()
 
-    def _hidden(self, batch: Batch, positions: torch.Tensor | None, step: int) -> torch.Tensor:
-        """Return hidden vectors everywhere or at the positions (B, K), blocks in the configured precision."""
+    def _hidden(self, batch: Batch, positions: torch.Tensor | None, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return hidden vectors, blocks in the configured precision, and where in the stream the blocks begin, (B,).
+
+        Vectors are all that the blocks give, (B, T', D), or those at the positions (B, K).
+        """
         has_dropout = self.config.model.dropout > 0.0
         devices = [self.device] if self.device.type == "cuda" else []
         # Dropout takes no generator, so the global one is seeded for this forward and put back after it.
         with torch.random.fork_rng(devices, enabled=has_dropout):
             if has_dropout:
                 torch.manual_seed(_mix(self.config.seed, step, 1))
-            x = self.model.embed(batch.tokens, batch.values)  # (B, T, D)
+            x, start = self.model.enter(batch.tokens, batch.values)  # (B, T', D)
+            if positions is not None:
+                positions = (positions - start.unsqueeze(1)).clamp(min=0)
             with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
-                return self._trunk(x, positions)
+                return self._trunk(x, positions), start
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype:

@@ -1,27 +1,27 @@
 """The reader: factored embedding, decoder blocks, and a head that scores the villain's 1326 combos at every position.
 
 Legend: ``B`` reads, ``T`` positions, ``Q`` asked positions, ``D`` width, ``N`` chosen positions, ``E`` width of a query,
-``C`` = 1326 combos. A head turns hidden vectors into queries that are dotted with one vector a combo, plus a bias a combo;
-both heads do, so the loss can be fused with that product (``objective``). Logits are float32 whatever the blocks run in.
+``C`` = 1326 combos. Logits are float32 whatever the blocks run in (``heads``).
 Dead combos are not masked here: that is the reader's business (``masks``), and it differs between training and use.
 """
 
-import itertools
 import math
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, get_args
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from range_reader_core import cards
 from range_reader_core.blocks import Attention, Block, FeedForward, rms_norm
 from range_reader_core.embedding import RangeReaderEmbedding
-from range_reader_core.suits import NUM_SUITS, mean_over_alike, name_suits, relabelings_on
+from range_reader_core.hand_kinds import HandKinds, hand_kinds
+from range_reader_core.heads import ComposedHead, FlatHead, KindScores, Readout
+from range_reader_core.suits import name_suits, relabelings_on
+from range_reader_core.tokens import MAX_SEATS
 
 HeadKind = Literal["flat", "composed"]
-QUERY_WIDTH: Final = 64  # of the composed head; wider gained nothing in short trials
+OPENING_MARKS: Final = 3  # bos, the button and the preflop mark stand before the hole slots, beside a stack a seat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,10 @@ class ModelConfig:
     max_positions: int = 96  # longest stream accepted
     mlp_ratio: int = 4  # hidden width of the MLP over width
     head: HeadKind = "flat"  # "flat": a vector a combo; "composed": combo vectors from cards, ranks, shape and class
+    reads_betting: bool = False  # tells the blocks what the betting amounts to: roles, positions, what is faced, shares of the pot
+    folds_opening: bool = False  # the blocks begin at the hole slots; stacks are added to them and the marks before are left out
     names_suits: bool = False  # names suits by what they hold: exactly indifferent to what suits are called; composed head
+    reads_hands: bool = False  # scores the kind of hand that a combo is on the board; needs named suits, evaluated on the CPU
 
     def __post_init__(self) -> None:
         """Check the sizes."""
@@ -60,101 +63,9 @@ class ModelConfig:
         if self.names_suits and self.head != "composed":
             msg = f"model: names_suits needs the composed head, got {self.head!r}"
             raise ValueError(msg)
-
-
-class Readout(NamedTuple):
-    """A head applied to hidden vectors: ``logits = query @ combo_vectors[alike].T + combo_bias``, all float32."""
-
-    query: torch.Tensor  # (N, E)
-    combo_vectors: torch.Tensor  # (G, C, E), a table for each kind of suits alike; G = 1 where suits are not named
-    combo_bias: torch.Tensor  # (C,)
-    alike: torch.Tensor | None = None  # (N,) int64 into the tables; None where there is one
-
-    def logits(self) -> torch.Tensor:
-        """Return unmasked scores (N, C)."""
-        if self.alike is None:
-            return torch.addmm(self.combo_bias, self.query, self.combo_vectors[0].T)
-        order, runs = self.runs()
-        query = self.query[order]
-        parts = [torch.addmm(self.combo_bias, query[run], self.combo_vectors[kind].T) for kind, run in runs]
-        return torch.cat(parts)[order.argsort()]
-
-    def runs(self) -> tuple[torch.Tensor, list[tuple[int, slice]]]:
-        """Return an order (N,) of the rows that puts those of a table together, and each table's stretch of it."""
-        num = len(self.query)
-        if self.alike is None:
-            return torch.arange(num, device=self.query.device), [(0, slice(0, num))]
-        counts = self.alike.bincount(minlength=len(self.combo_vectors)).tolist()
-        ends = itertools.accumulate(counts)
-        runs = [(kind, slice(end - count, end)) for kind, (count, end) in enumerate(zip(counts, ends, strict=True)) if count]
-        return self.alike.argsort(stable=True), runs
-
-
-class FlatHead(nn.Module):
-    """A plain linear layer: one free vector and one bias a combo."""
-
-    def __init__(self, width: int) -> None:
-        """Leave the weights unset; ``init_weights`` sets them."""
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(cards.NUM_COMBOS, width))
-        self.bias = nn.Parameter(torch.empty(cards.NUM_COMBOS))
-
-    def query(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Return the queries (N, E) of hidden vectors (N, D)."""
-        return hidden
-
-    def combo_table(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return combo vectors (1, C, E) and biases (C,)."""
-        return self.weight.unsqueeze(0), self.bias
-
-    def start_at(self, combo_logp: torch.Tensor) -> None:
-        """Start the bias at log-probabilities (C,), such as those of a static range."""
-        self.bias.data.copy_(combo_logp)
-
-
-class ComposedHead(nn.Module):
-    """Combo vectors as sums over cards, ranks, shape and class, so that every label teaches every combo that shares a part."""
-
-    def __init__(self, width: int, *, names_suits: bool) -> None:
-        """Leave the weights unset; ``init_weights`` sets them."""
-        super().__init__()
-        self.to_query = nn.Parameter(torch.empty(QUERY_WIDTH, width))
-        self.card = nn.Parameter(torch.empty(cards.NUM_CARDS, QUERY_WIDTH))
-        self.card_rank = nn.Parameter(torch.empty(len(cards.RANKS), QUERY_WIDTH))
-        self.shape = nn.Parameter(torch.empty(3, QUERY_WIDTH))
-        self.combo_class = nn.Parameter(torch.empty(cards.NUM_CLASSES, QUERY_WIDTH))
-        self.class_bias = nn.Parameter(torch.empty(cards.NUM_CLASSES))
-        mean = mean_over_alike() if names_suits else torch.eye(NUM_SUITS).unsqueeze(0)
-        self.register_buffer("mean_over_alike", mean, persistent=False)  # (G, 4, 4)
-        self.register_buffer("combo_cards", torch.from_numpy(cards.COMBO_CARDS), persistent=False)  # (C, 2)
-        self.register_buffer("shape_of_combo", torch.from_numpy(cards.COMBO_SHAPE), persistent=False)  # (C,)
-        self.register_buffer("class_of_combo", torch.from_numpy(cards.COMBO_CLASS), persistent=False)  # (C,)
-
-    mean_over_alike: torch.Tensor
-    combo_cards: torch.Tensor
-    shape_of_combo: torch.Tensor
-    class_of_combo: torch.Tensor
-
-    def query(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Return the queries (N, E) of hidden vectors (N, D)."""
-        return functional.linear(hidden, self.to_query)
-
-    def combo_table(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return combo vectors (G, C, E), averaged over the suits alike, and biases (C,).
-
-        Cards enter a combo as a sum, so the mean over renamings of a combo is the sum of the means over renamings of its cards.
-        """
-        of_suit = self.card.view(len(cards.RANKS), NUM_SUITS, QUERY_WIDTH)
-        card = torch.einsum("gst,rte->rsge", self.mean_over_alike, of_suit)  # (13, 4, G, E)
-        card = (card + self.card_rank[:, None, None]).flatten(2).flatten(0, 1)  # (52, G * E)
-        pair = functional.embedding(self.combo_cards, card).sum(dim=1)  # (C, 2, G * E) -> (C, G * E)
-        same = functional.embedding(self.shape_of_combo, self.shape) + functional.embedding(self.class_of_combo, self.combo_class)
-        vectors = pair.view(cards.NUM_COMBOS, -1, QUERY_WIDTH).transpose(0, 1) + same  # (G, C, E)
-        return vectors, self.class_bias[self.class_of_combo]
-
-    def start_at(self, combo_logp: torch.Tensor) -> None:
-        """Start the bias at log-probabilities (C,) that are equal within each class, such as those of a static range."""
-        self.class_bias.data[self.class_of_combo] = combo_logp.to(self.class_bias.dtype)
+        if self.reads_hands and not self.names_suits:
+            msg = "model: reads_hands needs names_suits"
+            raise ValueError(msg)
 
 
 class RangeReaderModel(nn.Module):
@@ -168,13 +79,15 @@ class RangeReaderModel(nn.Module):
         """Build the model with the weights of a fixed seed; ``init_weights`` draws others."""
         super().__init__()
         self.config = config
-        self.embedding = RangeReaderEmbedding(config.width)
+        self.embedding = RangeReaderEmbedding(config.width, reads_betting=config.reads_betting)
         self.blocks = nn.ModuleList(
             Block(config.width, config.num_heads, config.mlp_ratio, config.dropout, is_rotary=config.rope)
             for _ in range(config.num_layers)
         )
         self.head: FlatHead | ComposedHead = (
-            FlatHead(config.width) if config.head == "flat" else ComposedHead(config.width, names_suits=config.names_suits)
+            FlatHead(config.width)
+            if config.head == "flat"
+            else ComposedHead(config.width, names_suits=config.names_suits, reads_hands=config.reads_hands)
         )
         init_weights(self, torch.Generator().manual_seed(0))
 
@@ -187,21 +100,42 @@ class RangeReaderModel(nn.Module):
         if not self.config.names_suits:
             return self.logits(self.hidden(tokens, values).flatten(0, 1)).view(*tokens.shape, -1)
         named, relabeling, alike = name_suits(tokens)
-        logits = self.logits(self.hidden(named, values).flatten(0, 1), alike.flatten()).view(*tokens.shape, -1)
+        kinds = None
+        if self.config.reads_hands:
+            rows = torch.arange(tokens.numel(), device=tokens.device)
+            kinds = hand_kinds(named, rows // tokens.shape[1], rows % tokens.shape[1])
+        logits = self.logits(self.hidden(named, values).flatten(0, 1), alike.flatten(), kinds).view(*tokens.shape, -1)
         back = relabelings_on(tokens.device)[1][relabeling]  # (B, C)
         return logits.gather(2, back.unsqueeze(1).expand_as(logits))
 
     def hidden(self, tokens: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Return normalised hidden vectors (B, T, D); arguments and errors as ``forward``."""
-        return self.trunk(self.embed(tokens, values))
+        """Return normalised hidden vectors (B, T, D); zero in an opening that is folded. Arguments and errors as ``forward``."""
+        x, start = self.enter(tokens, values)
+        hidden = self.trunk(x)
+        if not self.config.folds_opening:
+            return hidden
+        places = torch.arange(tokens.shape[1], device=tokens.device) - start.unsqueeze(1)  # (B, T)
+        index = places.clamp(min=0, max=x.shape[1] - 1).unsqueeze(-1).expand(-1, -1, x.shape[-1])
+        return torch.where((places >= 0).unsqueeze(-1), hidden.gather(1, index), 0.0)
 
     def hidden_at(self, tokens: torch.Tensor, values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Return normalised hidden vectors (B, Q, D) at positions (B, Q) int64 alone; the last block skips the others."""
-        return self.trunk(self.embed(tokens, values), positions)
+        x, start = self.enter(tokens, values)
+        return self.trunk(x, (positions - start.unsqueeze(1)).clamp(min=0))
 
-    def logits(self, hidden: torch.Tensor, alike: torch.Tensor | None = None) -> torch.Tensor:
+    def enter(self, tokens: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what enters the blocks, (B, T', D), and the position in the stream where it begins, (B,) int64.
+
+        That is the stream itself, or the hole slots and all after them, with the opening before them folded in (``fold_opening``).
+        """
+        x = self.embed(tokens, values)
+        if not self.config.folds_opening:
+            return x, torch.zeros(len(tokens), dtype=torch.int64, device=tokens.device)
+        return fold_opening(x, tokens)
+
+    def logits(self, hidden: torch.Tensor, alike: torch.Tensor | None = None, kinds: HandKinds | None = None) -> torch.Tensor:
         """Return logits (N, C) float32 of hidden vectors (N, D); ``alike`` as in ``readout``."""
-        return self.readout(hidden, alike).logits()
+        return self.readout(hidden, alike, kinds).logits()
 
     def combo_table(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what logits need beside ``query``: combo vectors (G, C, E) and biases (C,), float32."""
@@ -211,16 +145,27 @@ class RangeReaderModel(nn.Module):
         """Return the queries (N, E) float32 of hidden vectors (N, D)."""
         return self.head.query(hidden.float())
 
-    def readout(self, hidden: torch.Tensor, alike: torch.Tensor | None = None) -> Readout:
+    def readout(self, hidden: torch.Tensor, alike: torch.Tensor | None = None, kinds: HandKinds | None = None) -> Readout:
         """Return queries, combo vectors and biases of hidden vectors (N, D), in float32 outside any autocast.
 
-        Where suits are named, ``alike`` (N,) int64 tells which of ``suits.ALIKE`` each vector's position is.
+        Where suits are named, ``alike`` (N,) int64 tells which of ``suits.ALIKE`` each vector's position is; where hands are read,
+        ``kinds`` tells what they are there.
         """
         if (alike is None) == self.config.names_suits:
             msg = "readout: expected the suits alike of each vector where, and only where, the model names suits"
             raise ValueError(msg)
         with torch.autocast(hidden.device.type, enabled=False):
-            return Readout(self.head.query(hidden.float()), *self.head.combo_table(), alike)
+            hidden = hidden.float()
+            return Readout(self.head.query(hidden), *self.head.combo_table(), alike, self.kind_scores(hidden, kinds))
+
+    def kind_scores(self, hidden: torch.Tensor, kinds: HandKinds | None) -> KindScores | None:
+        """Return what the kinds of hands add at hidden vectors (N, D) float32; None where the model does not read hands."""
+        if (kinds is None) == self.config.reads_hands:
+            msg = "readout: expected the kinds of hands at each vector's position where, and only where, the model reads hands"
+            raise ValueError(msg)
+        if kinds is None or not isinstance(self.head, ComposedHead) or self.head.kinds is None:
+            return None
+        return KindScores(self.head.kinds(hidden), kinds)
 
     def embed(self, tokens: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """Return the vectors that enter the blocks, (B, T, D)."""
@@ -265,6 +210,10 @@ def init_weights(model: RangeReaderModel, generator: torch.Generator) -> None:
         for table in (embedding.card, embedding.card_rank, embedding.combo_type):
             draw(table, 0.2)
         draw(embedding.value, 0.03)
+        if (betting := embedding.betting) is not None:
+            for table in (betting.role, betting.situation, betting.position, betting.villain_position, betting.initiative):
+                draw(table, 0.4)
+            draw(betting.amount, 0.03)
         for module in model.modules():
             if isinstance(module, Attention):
                 draw(module.query, 1.0 / math.sqrt(model.config.width))
@@ -280,5 +229,22 @@ def init_weights(model: RangeReaderModel, generator: torch.Generator) -> None:
         else:
             head.to_query.zero_()
             head.class_bias.zero_()
+            if head.kinds is not None:
+                for table in head.kinds.parameters():
+                    table.zero_()
             for table in (head.card, head.card_rank, head.shape, head.combo_class):
                 draw(table, 0.05)  # ten times this and the first steps overshoot: 0.06 nats behind after 64k reads (2026-11)
+
+
+def fold_opening(x: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return vectors (B, T', D) from the hole slots on, each with that of its seat's stack added, and where they begin, (B,)."""
+    num_players = (tokens < MAX_SEATS).sum(dim=1)  # (B,)
+    start = num_players + OPENING_MARKS
+    length = max(int(x.shape[1] - start.min()), 1)
+    column = torch.arange(length, device=x.device)
+    places = (start.unsqueeze(1) + column).clamp(max=x.shape[1] - 1)  # (B, T')
+    folded = x.gather(1, places.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
+    seats = min(length, int(num_players.max()), x.shape[1] - 1)
+    is_slot = (column[:seats] < num_players.unsqueeze(1)).unsqueeze(-1)  # (B, S, 1)
+    stacks = torch.where(is_slot, x[:, 1 : seats + 1], 0.0)
+    return torch.cat([folded[:, :seats] + stacks, folded[:, seats:]], dim=1), start

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from range_reader_core.model import Readout
+from range_reader_core.hand_kinds import HandKinds
+from range_reader_core.heads import Readout
 
 CPU_ROWS: Final = 256  # 1.3 MB of logits, so that the passes over them stay in the cache
 CUDA_ROWS: Final = 16_384
@@ -69,12 +70,14 @@ def masked_cross_entropy(readout: Readout, targets: torch.Tensor, is_live: torch
             rows = (~is_target_live).nonzero().flatten()[:5].tolist()
             msg = f"masked_cross_entropy: the true combo is not live at rows {rows} (first five), combos {targets[rows].tolist()}"
             raise ValueError(msg)
-    query = readout.query
+    query, of_kind = readout.query, readout.of_kind
     order, runs = readout.runs()
     if readout.alike is not None:
         query, targets, is_live, weights = query[order], targets[order], is_live[order], weights[order]
+        of_kind = None if of_kind is None else of_kind.take(order)
+    scores, kinds = (None, None) if of_kind is None else of_kind
     loss: torch.Tensor = _FusedCrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch stub
-        query, readout.combo_vectors, readout.combo_bias, targets, is_live, weights, runs
+        query, readout.combo_vectors, readout.combo_bias, scores, kinds, targets, is_live, weights, runs
     )
     return loss
 
@@ -88,6 +91,8 @@ class _FusedCrossEntropy(torch.autograd.Function):
         query: torch.Tensor,
         combo_vectors: torch.Tensor,
         combo_bias: torch.Tensor,
+        scores: torch.Tensor | None,
+        kinds: HandKinds | None,
         targets: torch.Tensor,
         is_live: torch.Tensor,
         weights: torch.Tensor,
@@ -96,12 +101,16 @@ class _FusedCrossEntropy(torch.autograd.Function):
         rows = CPU_ROWS if query.device.type == "cpu" else CUDA_ROWS
         d_query = torch.empty_like(query)
         d_vectors = torch.zeros_like(combo_vectors)
+        d_scores = None if scores is None else torch.zeros_like(scores)
         d_bias = torch.zeros_like(combo_bias)
         total = query.new_zeros((), dtype=torch.float64)
         for table, block in _blocks(runs, rows):
             vectors = combo_vectors[table]  # (C, E)
             q, target, weight = query[block], targets[block].unsqueeze(1), weights[block].unsqueeze(1)
             logits = torch.addmm(combo_bias, q, vectors.T)  # (n, C)
+            if scores is not None and kinds is not None:
+                rows_with_board, kind = kinds.with_board(block)  # (n',) and (n', C)
+                logits.index_add_(0, rows_with_board, scores[block][rows_with_board].gather(1, kind))
             logits.masked_fill_(~is_live[block], -torch.inf)
             best = logits.amax(dim=1, keepdim=True)  # (n, 1)
             of_target = logits.gather(1, target)
@@ -114,14 +123,27 @@ class _FusedCrossEntropy(torch.autograd.Function):
             gradient.mul_(weight / partition).scatter_add_(1, target, -weight)
             torch.mm(gradient, vectors, out=d_query[block])
             d_vectors[table].addmm_(gradient.T, q)
+            if d_scores is not None:
+                of_kind = d_scores.new_zeros(len(rows_with_board), d_scores.shape[1])
+                d_scores[block][rows_with_board] = of_kind.scatter_add_(1, kind, gradient[rows_with_board])
             d_bias += gradient.sum(dim=0)
-        ctx.save_for_backward(d_query, d_vectors, d_bias)
+        ctx.save_for_backward(d_query, d_vectors, d_bias, d_scores)
         return total.float()
 
     @staticmethod
     def backward(ctx: Any, d_loss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        d_query, d_vectors, d_bias = ctx.saved_tensors
-        return d_query * d_loss, d_vectors * d_loss, d_bias * d_loss, None, None, None, None
+        d_query, d_vectors, d_bias, d_scores = ctx.saved_tensors
+        return (
+            d_query * d_loss,
+            d_vectors * d_loss,
+            d_bias * d_loss,
+            None if d_scores is None else d_scores * d_loss,
+            None,
+            None,
+            None,
+            None,
+            None,
+        )
 
 
 def _blocks(runs: list[tuple[int, slice]], num_rows: int) -> Iterator[tuple[int, slice]]:

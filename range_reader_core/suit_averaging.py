@@ -17,7 +17,9 @@ import numpy.typing as npt
 import torch
 
 from range_reader_core.cards import NUM_RELABELINGS
-from range_reader_core.model import RangeReaderModel, Readout
+from range_reader_core.hand_kinds import hand_kinds
+from range_reader_core.heads import Readout
+from range_reader_core.model import RangeReaderModel
 from range_reader_core.orbits import average_over_stabiliser, representatives, stabiliser
 from range_reader_core.suits import name_suits, relabelings_on
 from range_reader_core.tokens import PAD
@@ -136,6 +138,7 @@ def _named_logp(
     stream, values = stream[:, :width], values[:, :width]
     stream, relabeling, alike = name_suits(stream)
     back = relabelings_on(stream.device)[1]
+    kinds = hand_kinds(stream, rows, positions) if model.config.reads_hands else None
     is_cpu = stream.device.type == "cpu"
     num_streams = max(1, (_CPU_POSITIONS if is_cpu else _CUDA_POSITIONS) // width)
     num_rows = _CPU_ROWS if is_cpu else len(rows)
@@ -146,9 +149,10 @@ def _named_logp(
             with torch.autocast(stream.device.type, torch.bfloat16, enabled=trunk_dtype == torch.bfloat16):
                 hidden = model.hidden_at(stream[row], values[row], asked.positions[row])  # (G, Q, D)
             number, place = _answers(asked, row)  # (n,) each
-            query = model.query(hidden.flatten(0, 1)[place])  # (n, E)
-            for part, chosen in zip(torch.split(number, num_rows), torch.split(query, num_rows), strict=True):
-                logits = Readout(chosen, *combo_table, alike[rows[part], positions[part]]).logits()
+            hidden = hidden.flatten(0, 1)[place].float()  # (n, D)
+            for part, chosen in zip(torch.split(number, num_rows), torch.split(hidden, num_rows), strict=True):
+                of_kind = model.kind_scores(chosen, None if kinds is None else kinds.take(part))
+                logits = Readout(model.query(chosen), *combo_table, alike[rows[part], positions[part]], of_kind).logits()
                 logits = logits.gather(1, back[relabeling[rows[part]]])  # named as asked
                 logp[part] = logits.masked_fill_(~is_live[part], -torch.inf).log_softmax(dim=1)
     return logp

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from range_reader_core.batching import DeviceReads, with_named_suits
+from range_reader_core.hand_kinds import hand_kinds
 from range_reader_core.masks import is_live_combo_at, is_supervised
 from range_reader_core.metrics import METRICS, MRR, score_positions
 from range_reader_core.model import RangeReaderModel
@@ -70,10 +71,11 @@ class Validator:
                 if model.config.names_suits:
                     batch, alike = with_named_suits(batch)
                 rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)  # (N,) each
-                x = model.embed(batch.tokens, batch.values)
+                x, begin = model.enter(batch.tokens, batch.values)
                 with torch.autocast(x.device.type, self.precision, enabled=self.precision != torch.float32):
-                    hidden = model.trunk(x)[rows, positions]  # (B, T, D) -> (N, D)
-                logits = model.logits(hidden, None if alike is None else alike[rows, positions])  # (N, C)
+                    hidden = model.trunk(x)[rows, positions - begin[rows]]  # (B, T', D) -> (N, D)
+                kinds = hand_kinds(batch.tokens, rows, positions) if model.config.reads_hands else None
+                logits = model.logits(hidden, None if alike is None else alike[rows, positions], kinds)  # (N, C)
                 is_live = is_live_combo_at(batch.tokens, rows, positions)  # (N, C)
                 columns = score_positions(logits, batch.targets[rows], is_live).columns()  # (N, 7)
                 of_read = columns.new_zeros((len(indices), len(METRICS))).index_add_(0, rows, columns)

@@ -1,15 +1,17 @@
 """A small reader with every weight random, for tests of what stands around the model."""
 
+from dataclasses import replace
+
 import torch
 
 from range_reader_core.checkpoint import CheckpointSidecar
 from range_reader_core.inference import RangeReader
-from range_reader_core.model import ModelConfig, RangeReaderModel
+from range_reader_core.model import HeadKind, ModelConfig, RangeReaderModel
 
 
-def random_model(*, head: str = "composed", rope: bool = False, names_suits: bool = False, seed: int = 1) -> RangeReaderModel:
-    """Return a small model in evaluation mode in which nothing is zero by initialisation."""
-    config = ModelConfig(num_layers=2, width=24, num_heads=3, dropout=0.0, head=head, rope=rope, names_suits=names_suits)
+def random_model(*, head: HeadKind = "composed", seed: int = 1, **switches: bool) -> RangeReaderModel:
+    """Return a small model in evaluation mode in which nothing is zero by initialisation, with switches of its configuration."""
+    config = replace(ModelConfig(num_layers=2, width=24, num_heads=3, dropout=0.0, head=head), **switches)  # type: ignore[arg-type]  # all are bool
     model = RangeReaderModel(config).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -15,10 +15,11 @@ from range_reader_core.checkpoint import CheckpointSidecar, save_checkpoint
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.evaluation import evaluate
 from range_reader_core.hand import CanonicalHand
+from range_reader_core.heads import FlatHead
 from range_reader_core.inference import ModelReader, RangeReader, choose_device, top_combos
 from range_reader_core.masks import is_live_combo, is_live_combo_at, is_supervised
 from range_reader_core.metrics import METRICS
-from range_reader_core.model import FlatHead, ModelConfig, RangeReaderModel
+from range_reader_core.model import ModelConfig, RangeReaderModel
 from range_reader_core.suit_averaging import suit_averaged_logp
 from range_reader_core.tokens import COMBO_OFFSET, COMMUNITY_OFFSET, MARK_OFFSET, NUM_BASE_ACTIONS, PERM_COMBO
 from tests.core import hands

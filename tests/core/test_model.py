@@ -1,5 +1,6 @@
 """The decoder: causality by gradient, padding, both arms of the positional encoding, heads, size and start."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -65,6 +66,33 @@ def test_padding_changes_no_real_position(rope: bool) -> None:
     for row, length in enumerate(lengths):
         alone = model(stream[row : row + 1, :length], values[row : row + 1, :length])
         assert torch.allclose(together[row, :length], alone[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("rope", [False, True])
+def test_a_folded_opening_keeps_every_stack(rope: bool) -> None:
+    """The blocks begin at the hole slots, in batches of different tables too; a stack left out would be money unseen."""
+    model = stirred(replace(SMALL, rope=rope, folds_opening=True))
+    stream, values, lengths = batch_of()
+    num_players = (stream < 16).sum(dim=1)
+    assert len(set(num_players.tolist())) > 1
+    x, begin = model.enter(stream, values)
+    assert begin.tolist() == (num_players + 3).tolist()
+    assert x.shape[1] == stream.shape[1] - int(begin.min())
+    embedded = model.embed(stream, values)
+    for row, (num, length) in enumerate(zip(num_players.tolist(), lengths, strict=True)):
+        assert torch.allclose(x[row, :num], embedded[row, num + 3 : 2 * num + 3] + embedded[row, 1 : num + 1], atol=1e-6)
+        assert torch.equal(x[row, num : length - num - 3], embedded[row, 2 * num + 3 : length])
+        alone = model(stream[row : row + 1, :length], values[row : row + 1, :length])[0, num + 3 :]
+        assert torch.allclose(model(stream, values)[row, num + 3 : length], alone, atol=1e-5)
+        if row:
+            continue
+        for seat in range(num):
+            changed = values.clone()
+            changed[row, 1 + seat] += 30.0
+            assert not torch.allclose(model(stream, changed)[row, length - 1], alone[-1], atol=1e-4)
+    positions = torch.stack([torch.tensor([length - 1, length - 2]) for length in lengths])
+    expected = model.hidden(stream, values).gather(1, positions.unsqueeze(-1).expand(-1, -1, SMALL.width))
+    assert torch.allclose(model.hidden_at(stream, values, positions), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("rope", [False, True])
@@ -153,10 +181,12 @@ def test_base_is_between_50_1_and_50_4_million_parameters(preset: Callable[[], T
     assert 50_100_000 <= RangeReaderModel(preset().model).num_parameters() <= 50_400_000
 
 
+@pytest.mark.parametrize("has_all", [False, True])
 @pytest.mark.parametrize("head", ["flat", "composed"])
-def test_init_sets_every_parameter_from_its_generator(head: HeadKind) -> None:
+def test_init_sets_every_parameter_from_its_generator(head: HeadKind, has_all: bool) -> None:
     """A parameter left out holds whatever was in memory."""
-    model = RangeReaderModel(replace(SMALL, head=head))
+    is_named = has_all and head == "composed"
+    model = RangeReaderModel(replace(SMALL, head=head, reads_betting=has_all, names_suits=is_named, reads_hands=is_named))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(torch.nan)
@@ -219,8 +249,11 @@ def test_every_field_of_the_config_changes_the_model() -> None:
     for name, value in changes.items():
         assert not torch.equal(stirred(replace(SMALL, **{name: value}))(stream, values), expected), name
     composed = replace(SMALL, head="composed")
-    named = stirred(replace(composed, names_suits=True))(stream, values)
-    assert not torch.allclose(named, stirred(composed)(stream, values), atol=1e-3)
+    named = replace(composed, names_suits=True)
+    changed = [replace(named, **{name: True}) for name in ("reads_betting", "folds_opening", "reads_hands")]
+    answers = [stirred(config)(stream, values) for config in (composed, named, *changed)]
+    for first, second in itertools.combinations(answers, 2):
+        assert not torch.allclose(first, second, atol=1e-3)
     with pytest.raises(ValueError, match="at most 9 positions"):
         RangeReaderModel(replace(SMALL, max_positions=9))(stream, values)
 
@@ -236,6 +269,7 @@ def test_every_field_of_the_config_changes_the_model() -> None:
         ("mlp_ratio", 0),
         ("head", "deep"),
         ("names_suits", True),  # with the flat head
+        ("reads_hands", True),  # without named suits
     ],
 )
 def test_an_impossible_size_is_refused(field: str, value: object) -> None:

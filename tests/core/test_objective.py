@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from range_reader_core.model import Readout
+from range_reader_core.heads import Readout
 from range_reader_core.objective import CPU_ROWS, choose_positions, masked_cross_entropy
 
 C, E = 17, 5

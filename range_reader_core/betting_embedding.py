@@ -1,0 +1,92 @@
+"""What the betting amounts to at each position, as vectors: who acts, in which position, facing what, for how much of the pot.
+
+All of it follows from the tokens and amounts up to the position (``lines``) and from who is read by whom, so nothing is told that
+the blocks could not work out; told outright, it need not be learned from few hands, and a small model can spend itself on cards.
+
+Legend: ``B`` reads, ``T`` positions, ``D`` width, ``A`` = 6 amounts, ``F`` = 8 features of an amount.
+"""
+
+from typing import Final
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from range_reader_core.lines import POSITIONS, SITUATIONS, read_betting, villain_position, villain_seat
+from range_reader_core.masks import STREETS
+from range_reader_core.tokens import COMBO_OFFSET, MAX_SEATS
+
+ROLES: Final = ("other", "villain", "perspective")
+NUM_AMOUNTS: Final = 6
+NUM_PHI: Final = 8
+_RATIO_SCALE: Final = 4.0  # a bet of the pot counts like four big blinds
+_MAX_RATIO: Final = 16.0
+_NUM_SITUATIONS: Final = len(SITUATIONS)
+_BUTTON: Final = POSITIONS.index("button")
+_BIG_BLIND: Final = POSITIONS.index("big blind")
+_NO_POSITION: Final = len(POSITIONS)
+
+
+class BettingEmbedding(nn.Module):
+    """Tokens and amounts -> vectors to be added to those of the tokens themselves."""
+
+    def __init__(self, width: int) -> None:
+        """Leave the weights unset; ``model.init_weights`` sets them."""
+        super().__init__()
+        self.role = nn.Parameter(torch.empty(len(ROLES), width))
+        self.situation = nn.Parameter(torch.empty(len(STREETS) * _NUM_SITUATIONS, width))
+        self.position = nn.Parameter(torch.empty(len(POSITIONS) + 1, width))
+        self.villain_position = nn.Parameter(torch.empty(len(POSITIONS), width))
+        self.initiative = nn.Parameter(torch.empty(2, width))
+        self.amount = nn.Parameter(torch.empty(NUM_AMOUNTS * NUM_PHI, width))
+
+    def forward(
+        self, tokens: torch.Tensor, values: torch.Tensor, seat: torch.Tensor, relpos: torch.Tensor, first: int
+    ) -> torch.Tensor:
+        """Return vectors (B, T - first, D) of the positions from ``first`` on."""
+        betting = read_betting(tokens, values)
+        villain = villain_seat(tokens).unsqueeze(1)  # (B, 1)
+        is_shown = tokens >= COMBO_OFFSET
+        perspective = torch.where(is_shown, seat, -1).amax(dim=1, keepdim=True)
+        role = (seat == villain) * ROLES.index("villain") + (seat == perspective) * ROLES.index("perspective")
+        num_players = (tokens < MAX_SEATS).sum(dim=1, keepdim=True)
+        faced = torch.where(betting.street == 0, betting.situation, betting.num_raises.clamp(max=_NUM_SITUATIONS - 1))
+
+        is_own = seat == villain
+        put_in = torch.where(is_own, betting.added_bb, 0.0).cumsum(dim=1)
+        stack = torch.where(is_own & (tokens < MAX_SEATS), values, 0.0).sum(dim=1, keepdim=True)
+        pot = betting.pot_bb + betting.added_bb
+        left = (stack - put_in).clamp(min=0.0)
+        size = (betting.added_bb * betting.is_decision / betting.pot_bb.clamp(min=0.5)).clamp(max=_MAX_RATIO)
+        odds = betting.to_call_bb / (betting.pot_bb + betting.to_call_bb).clamp(min=0.5)
+        depth = (left / pot.clamp(min=0.5)).clamp(max=_MAX_RATIO)
+        amounts = torch.stack(
+            [pot, betting.to_call_bb, put_in, _RATIO_SCALE * size, _RATIO_SCALE * odds, _RATIO_SCALE * depth], dim=-1
+        )  # (B, T, A)
+
+        here = slice(first, None)
+        x = functional.embedding(role[:, here], self.role)
+        x = x + functional.embedding((betting.street * _NUM_SITUATIONS + faced)[:, here], self.situation)
+        x = x + functional.embedding(_position(relpos, num_players)[:, here], self.position)
+        x = x + functional.embedding(villain_position(tokens), self.villain_position).unsqueeze(1)
+        x = x + functional.embedding(betting.has_initiative.long()[:, here], self.initiative)
+        return x + phi(amounts[:, here].float()).flatten(2) @ self.amount
+
+
+def phi(values: torch.Tensor) -> torch.Tensor:
+    """Return the eight features of chip amounts in big blinds, shape (...) -> (..., 8).
+
+    The amount is taken through ``log1p`` because ratios are what matters; the frequencies stop at 4 because faster ones wrap
+    around between bets that have nothing in common.
+    """
+    u = torch.log1p(values)
+    waves = [wave for frequency in (1.0, 2.0, 4.0) for wave in (torch.sin(frequency * u), torch.cos(frequency * u))]
+    return torch.stack([u, u * u, *waves], dim=-1)
+
+
+def _position(relpos: torch.Tensor, num_players: torch.Tensor) -> torch.Tensor:
+    """Return the row of ``POSITIONS`` of the seat of each token, one more where it has none."""
+    before_button = (num_players - relpos).clamp(max=len(POSITIONS) - 1 - _BIG_BLIND)
+    ring = torch.where(relpos <= 2, _BUTTON + relpos, _BIG_BLIND + before_button)
+    position = torch.where(num_players == 2, relpos, ring)
+    return torch.where(relpos == MAX_SEATS, _NO_POSITION, position)
