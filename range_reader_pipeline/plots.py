@@ -122,6 +122,24 @@ def stratified_bars(labels: Sequence[str], ours: Series, floors: Sequence[Series
     return _png(figure)
 
 
+def gains_by_arm(labels: Sequence[str], ours: Series, seeds: Sequence[Sequence[float]]) -> bytes:
+    """Draw the nats that each arm gains over the static range, with 95% intervals and a point for each seed."""
+    figure = _figure(width=6.4, height=1.2 + 0.4 * len(labels))
+    axes = figure.subplots()
+    rows = list(range(len(labels)))[::-1]  # the first arm on top
+    left = [max(value - low, 0.0) for value, low in zip(ours.values, ours.lows, strict=True)]
+    right = [max(high - value, 0.0) for value, high in zip(ours.values, ours.highs, strict=True)]
+    axes.errorbar(ours.values, rows, xerr=(left, right), color=OURS, marker="o", linestyle="", label=ours.label)
+    for row, gains in zip(rows, seeds, strict=True):
+        axes.plot(gains, [row + 0.22] * len(gains), color=VALIDATION, marker=".", linestyle="", label="seeds" if not row else None)
+    axes.set_yticks(rows, labels)
+    axes.set_ylim(-0.6, len(labels) - 0.4)
+    axes.axvline(ours.values[0], color=FLOORS[0], linestyle="--", linewidth=1)
+    _dress(axes, title="nats gained over the static range, val hands", x_label="nats a position")
+    axes.legend(frameon=False, fontsize=8)
+    return _png(figure)
+
+
 def reliability_curves(combos: Reliability, masses: Sequence[Reliability]) -> bytes:
     """Draw what was promised against what happened: single combos on logarithmic axes, the likeliest together on plain ones."""
     figure = _figure(width=8.0, height=3.6)

@@ -10,5 +10,6 @@ STAGE_TAG: Final = "range_reader/stage"
 DATA: Final = "data"
 TRAIN: Final = "train"
 EVALUATE: Final = "evaluate"
+EXPERIMENT: Final = "experiment"
 ALL: Final = "all"
 GPU_POOL: Final = "gpu"  # one training at a time, whoever launched it

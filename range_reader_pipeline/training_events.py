@@ -92,12 +92,12 @@ class TrainingReporter:
 
 
 @contextmanager
-def telling_where_it_stopped(log: Log, run_folder: Path) -> Iterator[None]:
+def telling_where_it_stopped(log: Log, run_folder: Path, *, asset: str = "checkpoint") -> Iterator[None]:
     """Say on an interrupt (Terminate, Ctrl-C) where the state was saved, and let it pass: the run must still end as canceled."""
     try:
         yield
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         best = run_folder / "best.safetensors"
         usable = f"; the best checkpoint so far is {best}" if best.exists() else "; it had not been validated yet"
-        log.warning(f"stopped: materialize checkpoint again to go on from {run_folder / 'last'}{usable}")
+        log.warning(f"stopped: materialize {asset} again to go on from {run_folder / 'last'}{usable}")
         raise

@@ -73,7 +73,7 @@ def train_or_reuse(
     core_config = core_train_config(config, has_gpu=has_gpu)
     store = RunStore(paths)
     with store.locked(owner, lambda other: log.warning(f"waiting for another training to end ({other})")):
-        data_version = _published_version(paths)
+        data_version = published_version(paths)
         previous = store.kept()
         start = _starting_point(paths, config, core_config, previous, log)
         if start is not None and config.learning_rate is None:
@@ -295,7 +295,12 @@ def _is_worse(run: FinishedRun, found: Examination) -> bool:
     return found.is_worse or (bool(run.init_run) and found.mrr_lead is not None and found.mrr_lead < 0.0)
 
 
-def _published_version(paths: HomePaths) -> str:
+def published_version(paths: HomePaths) -> str:
+    """Return the version of the published shards.
+
+    Raises:
+        ValueError: there are none.
+    """
     from range_reader_pipeline.publication import published  # brings pyarrow along
 
     manifest = published(paths)
