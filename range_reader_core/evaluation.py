@@ -92,6 +92,7 @@ class PointScores:
 
     reader: str
     metrics: npt.NDArray[np.float64]  # (N, 4, 7)
+    read_index: npt.NDArray[np.int64]  # (N,) which of the reads given to ``evaluate_points``
     hand_index: npt.NDArray[np.int64]  # (N,)
 
 
@@ -182,7 +183,10 @@ def evaluate_points(
             metrics[index, places] = columns.view(len(at), len(POINTS), len(METRICS)).cpu().numpy()
     _check_finite(readers, metrics[:, :, :, LOSS].sum(axis=2), reads, chosen)
     hand_index = reads.hand_index[chosen]
-    return tuple(PointScores(reader=reader.name, metrics=metrics[i], hand_index=hand_index) for i, reader in enumerate(readers))
+    return tuple(
+        PointScores(reader=reader.name, metrics=metrics[i], read_index=chosen, hand_index=hand_index)
+        for i, reader in enumerate(readers)
+    )
 
 
 def supervised_batches(

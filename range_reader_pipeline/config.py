@@ -112,6 +112,19 @@ class SharpeningConfig(GradingConfig):
     )
 
 
+class RangeReportConfig(GradingConfig):
+    """Which hands to draw."""
+
+    num_relabelings: int = Field(
+        default=24, description="24 averages the read over all suit relabelings; 1 is a single forward, 24 times as fast."
+    )
+    num_hands: int = Field(default=6, description="How many of the hands read best to draw, and as many typical ones.")
+    hands: list[str] = Field(
+        default=[],
+        description="Ids of further hands of the split to draw, as the column hand_id of the shards and reports has them.",
+    )
+
+
 def preset_name(config: TrainingConfig, *, has_gpu: bool, environment: Mapping[str, str] = os.environ) -> str:
     """Return the preset that a configuration names, "auto" resolved."""
     if config.preset != "auto":

@@ -13,6 +13,7 @@ from range_reader_pipeline.assets.checkpoint import checkpoint
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.assets.positional_encoding_ab import positional_encoding_ab
+from range_reader_pipeline.assets.range_report import range_report
 from range_reader_pipeline.assets.sharpening_report import sharpening_report
 from range_reader_pipeline.assets.stratified_eval import stratified_eval
 from range_reader_pipeline.checks import data_checks
@@ -25,7 +26,16 @@ from range_reader_pipeline.sensors import ohh_folder
 def build_definitions(**overrides: Any) -> dg.Definitions:
     """Return the definitions, with arguments of ``dg.Definitions`` replaced: another home, loggers for a terminal."""
     arguments: dict[str, Any] = {
-        "assets": [ohh_files, encoded_shards, checkpoint, stratified_eval, sharpening_report, positional_encoding_ab, ablations],
+        "assets": [
+            ohh_files,
+            encoded_shards,
+            checkpoint,
+            stratified_eval,
+            sharpening_report,
+            range_report,
+            positional_encoding_ab,
+            ablations,
+        ],
         "asset_checks": [data_checks],
         "jobs": [refresh_dataset, train_and_evaluate, everything],
         "sensors": [ohh_folder],

@@ -21,6 +21,7 @@ from range_reader_pipeline.tracker_cache import TRACKERS_VERSION, trackers
 if TYPE_CHECKING:
     from range_reader_core.calibration import ReliabilityCurve
     from range_reader_core.evaluation import Reader
+    from range_reader_core.inference import ModelReader
     from range_reader_core.reads import Reads
     from range_reader_core.strata import FailureRow, WorstRead
     from range_reader_core.tables import SharpeningTable, StratifiedTable
@@ -133,15 +134,21 @@ def readers(run_folder: Path, static_class_counts: Sequence[float], *, num_relab
     import numpy as np
 
     from range_reader_core.baselines import LiveUniformReader, StaticRangeReader
+
+    return [
+        model_reader(run_folder, num_relabelings=num_relabelings, device=device),
+        LiveUniformReader(),
+        StaticRangeReader(class_counts=np.array(static_class_counts)),
+    ]
+
+
+def model_reader(run_folder: Path, *, num_relabelings: int, device: str) -> "ModelReader":
+    """Return the model at its temperature; arguments and errors as ``readers``."""
     from range_reader_core.checkpoint import load_checkpoint
     from range_reader_core.inference import ModelReader, choose_device
 
     model, sidecar = load_checkpoint(run_folder / WEIGHTS_NAME, choose_device(device))
-    return [
-        ModelReader(model=model, num_relabelings=num_relabelings, temperature=sidecar.temperature, name=MODEL),
-        LiveUniformReader(),
-        StaticRangeReader(class_counts=np.array(static_class_counts)),
-    ]
+    return ModelReader(model=model, num_relabelings=num_relabelings, temperature=sidecar.temperature, name=MODEL)
 
 
 def grade_strata(all_readers: "list[Reader]", reads: "Reads", *, device: str, log: Callable[[str], None]) -> "StratifiedTable":

@@ -3,7 +3,7 @@
   const byId = (id) => document.getElementById(id);
   const { DATA, COMBOS, SIZES, STARTS, rowOf, classSums, deadCards, isDead, numLive, rangeText, percent, cellPercent, rankText } = Reads;
   const READERS = ["model", "baseline"];
-  const READER_NAMES = { model: "Model", baseline: "Static range" };
+  const READER_NAMES = { model: "Model", baseline: DATA.baselineName };
   const SUITS = { c: ["♣", "club"], d: ["♦", "diamond"], h: ["♥", "heart"], s: ["♠", "spade"] };
   const MAX_RANK = COMBOS.length;
   const MAX_BITS = Math.log2(MAX_RANK);

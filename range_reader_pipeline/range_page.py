@@ -45,7 +45,7 @@ class ReadStep:
     label: str  # what happened: "flop Ts 7d 2c", "seat 3 raises 6.5 bb"; card names in it are drawn as cards
     board: tuple[int, ...]  # community cards so far
     belief: npt.NDArray[np.floating]  # (1326,) the model's, sums to 1
-    baseline: npt.NDArray[np.floating]  # (1326,) the static range with the same card removal, sums to 1
+    baseline: npt.NDArray[np.floating]  # (1326,) a reader that ignores the betting, with the same card removal, sums to 1
 
     @property
     def street(self) -> str:
@@ -106,10 +106,14 @@ class HandRead:
             raise ValueError(msg)
 
 
-def render_range_page(reads: Sequence[HandRead]) -> str:
+def render_range_page(reads: Sequence[HandRead], *, baseline: str = "static range") -> str:
     """Return the page for some reads as HTML text (write it as UTF-8), the first of them opened unless the address names another.
 
     ``page.html#<hand id, percent-encoded>`` opens the first read of a hand; ``HandRead.fragment`` opens exactly one.
+
+    Args:
+        reads: what to show.
+        baseline: what the second grid shows.
 
     Raises:
         ValueError: there is no read, or two have the same anchor.
@@ -121,12 +125,18 @@ def render_range_page(reads: Sequence[HandRead]) -> str:
     style, script = _resource("range_page.css"), _resource("range_page_data.js") + _resource("range_page.js")
     return string.Template(_resource("range_page.html")).substitute(
         title=html.escape(reads[0].title if len(reads) == 1 else f"{len(reads)} hands"),
+        baseline=html.escape(baseline),
+        baseline_title=html.escape(_capitalised(baseline)),
         policy=f"default-src 'none'; style-src '{_source_hash(style)}'; script-src '{_source_hash(script)}'; "
         "base-uri 'none'; form-action 'none'",
         style=style,
         script=script,
-        reads=_script_json(_payload(reads)),
+        reads=_script_json(_payload(reads) | {"baselineName": _capitalised(baseline)}),
     )
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _payload(reads: Sequence[HandRead]) -> dict[str, Any]:

@@ -4,25 +4,30 @@ Numbers that the UI draws over time keep their names. Storage is in ``reports``,
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from range_reader_pipeline.grading import STATIC
 from range_reader_pipeline.metadata import Cell
 from range_reader_pipeline.plots import Reliability, Series, reliability_curves, sharpening_curve, stratified_bars
-from range_reader_pipeline.reports import Part, Report
+from range_reader_pipeline.range_page import render_range_page
+from range_reader_pipeline.reports import Part, Report, report_files
 
 if TYPE_CHECKING:
     from range_reader_core.calibration import ReliabilityCurve
     from range_reader_core.strata import FailureRow, WorstRead
     from range_reader_core.tables import BestLead, Estimate, ScoreRow, SharpeningTable, StratifiedTable
     from range_reader_pipeline.grading import Grades
+    from range_reader_pipeline.range_page import HandRead
 
 STRATIFIED: Final = "stratified_eval"
 FAILURES: Final = "where_it_fails"
 CALIBRATION: Final = "calibration"
 WORST: Final = "worst_reads"
 SHARPENING: Final = "sharpening_report"
+RANGES: Final = "range_report"
+TELLING_PAGE: Final = "range_report.html"
 WORST_PAGE: Final = "range_report_worst.html"
 _MAX_FAILURE_ROWS: Final = 20
 
@@ -75,6 +80,15 @@ WORST_COLUMNS: Final[Mapping[str, str]] = {
     "mean_rank": "mean rank of the truth",
     "baseline_loss_nats": "of the baseline that reads this hand best",
     "page": "where the hand can be looked at, under reports/",
+}
+PAGE_COLUMNS: Final[Mapping[str, str]] = {
+    "page": "file and place in it, under reports/",
+    "title": "why it is shown, and what the hand was",
+    "hand_id": "source and game number",
+    "villain_seat": "who is read",
+    "truth": "what the villain held",
+    "rank_first": "rank of the truth at the first step",
+    "rank_last": "and at the last",
 }
 
 
@@ -153,6 +167,44 @@ def sharpening_report(table: "SharpeningTable", *, note: str) -> Report:
     )
 
 
+def range_report(pages: "Mapping[str, Sequence[HandRead]]") -> Report:
+    """Return the report on single hands: a page each of some reads, and a row a read."""
+    from range_reader_core.cards import format_combo
+    from range_reader_core.ranges import combo_rank
+
+    rows: list[Mapping[str, Cell]] = []
+    for page, reads in pages.items():
+        for read in reads:
+            ranks = [
+                None if read.truth is None else combo_rank(step.belief, read.truth) for step in (read.steps[0], read.steps[-1])
+            ]
+            rows.append(
+                {
+                    "page": page + read.fragment,
+                    "title": read.title,
+                    "hand_id": read.hand_id,
+                    "villain_seat": read.villain_seat,
+                    "truth": None if read.truth is None else format_combo(read.truth),
+                    "rank_first": ranks[0],
+                    "rank_last": ranks[1],
+                }
+            )
+    html = {page: render_range_page(reads) for page, reads in pages.items()}
+    lines = [f"{len(reads):>3} hands in {page}, {len(html[page].encode()) / 1e3:.0f} kB" for page, reads in pages.items()]
+    lines += ["", *(f"{_rank(row['rank_first'])} -> {_rank(row['rank_last'])}  {row['title']}" for row in rows)]
+    return Report(
+        parts=(Part(name=RANGES, text="\n".join(lines), records=rows),),
+        numbers={"num_reads": len(rows), "largest_page_kb": max(len(page.encode()) for page in html.values()) / 1e3},
+        tables={"hands": rows},
+        pages=html,
+    )
+
+
+def worst_reads_file(folder: Path) -> Path:
+    """Return where the worst reads are listed for programs."""
+    return report_files(folder, WORST).parquet
+
+
 def strata_picture(table: "StratifiedTable") -> bytes:
     """Return the mrr of every reader by what became of the villain, strata without reads left out."""
     groups = [row.group for row in table.rows if row.reader == table.readers[0] and row.scores]
@@ -189,6 +241,10 @@ def calibration_picture(curves: "Sequence[ReliabilityCurve]") -> bytes:
 def page_address(hand_id: str, villain_seat: int, perspective_seat: int) -> str:
     """Return where a worst read can be looked at, relative to the reports' folder."""
     return f"{WORST_PAGE}#{quote(f'{hand_id}/{villain_seat}/{perspective_seat}', safe='')}"
+
+
+def _rank(rank: Cell) -> str:
+    return f"rank {rank:>6,.0f}" if isinstance(rank, float) else "rank      -"
 
 
 def _watcher_text(grades: "Grades") -> str:

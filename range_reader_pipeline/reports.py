@@ -34,6 +34,7 @@ class Report:
     parts: tuple[Part, ...]  # the main one first; the report goes by its name
     numbers: Mapping[str, int | float | str]  # for the UI's curves
     tables: Mapping[str, Sequence[Mapping[str, Cell]]] = field(default_factory=dict)  # short ones for the UI, by name
+    pages: Mapping[str, str] = field(default_factory=dict)  # HTML by file name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,10 @@ def write_report(folder: Path, report: Report, *, version: str, made_from: Mappi
                 aside.write_bytes(part.png)
         written = (files.text, files.parquet, *(() if part.png is None else (files.picture,)))
         hashes |= {path.name: file_sha256(path) for path in written}
+    for name, page in report.pages.items():
+        with written_aside(folder / name) as aside:
+            aside.write_text(page, encoding="utf-8")
+        hashes[name] = file_sha256(folder / name)
     record = {
         "version": version,
         "made_from": dict(made_from),

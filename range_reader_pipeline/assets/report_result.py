@@ -1,6 +1,8 @@
 """What the assets that grade show in the UI of a report, be it new or found unchanged."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 
 import dagster as dg
 
@@ -16,6 +18,7 @@ def report_result(
     seconds: float,
     columns: Mapping[str, Mapping[str, str]],
     check_results: Sequence[dg.AssetCheckResult],
+    paths: Mapping[str, Path] = MappingProxyType({}),
 ) -> dg.MaterializeResult[None]:
     """Return the materialization of a report: its texts, pictures, short tables and numbers, and where its files lie.
 
@@ -26,6 +29,7 @@ def report_result(
         seconds: what it took.
         columns: of each short table, name -> description.
         check_results: what was concluded from the numbers.
+        paths: of further files.
     """
     main, *others = saved.texts
     entries: dict[str, dg.MetadataValue | int | float | str | bool] = {"table": metadata.text_block(saved.texts[main])}
@@ -43,4 +47,5 @@ def report_result(
         "report": dg.MetadataValue.path(saved.main.text),
         "rows": dg.MetadataValue.path(saved.main.parquet),
     }
+    entries |= {name: dg.MetadataValue.path(path) for name, path in paths.items()}
     return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=entries, check_results=check_results)

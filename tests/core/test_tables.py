@@ -37,7 +37,7 @@ def _points(reader: str, mrr_by_point: list[float], num_reads: int = 6) -> Point
     metrics = np.zeros((num_reads, 4, len(METRICS)))
     metrics[:, :, MRR] = np.array(mrr_by_point) + np.arange(num_reads)[:, None] / 100
     metrics[:, :, MEAN_RANK] = [351.0, 310.0, 314.0, 305.0]
-    return PointScores(reader=reader, metrics=metrics, hand_index=np.arange(num_reads) // 2)
+    return PointScores(reader=reader, metrics=metrics, read_index=np.arange(num_reads), hand_index=np.arange(num_reads) // 2)
 
 
 def test_a_row_is_a_micro_average_of_its_positions() -> None:
