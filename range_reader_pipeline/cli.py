@@ -119,12 +119,22 @@ def run(
 )
 @click.option(
     "--perspective",
-    required=True,
     type=click.IntRange(min=0),
     metavar="S",
-    help="Seat that reads; its two cards must be in the file.",
+    help="Seat that reads; its two cards must be in the file. Default: a watcher who sees nobody's cards.",
 )
 @click.option("--show-steps", is_flag=True, help="Show the read at the end of every street, not only the final one.")
+@click.option(
+    "--range-text",
+    type=click.Choice(["combos", "classes"]),
+    help="Print the range in the notation of solvers as well: exact combos, or a mean weight a class such as AKs:0.5.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the hand as a page that opens in any browser: the 13x13 grid step by step.",
+)
 @click.option(
     "--top",
     type=click.IntRange(min=1, max=1326),
@@ -146,8 +156,10 @@ def query(
     path: Path,
     hand_index: int,
     villain: int,
-    perspective: int,
+    perspective: int | None,
     show_steps: bool,
+    range_text: str | None,
+    html: Path | None,
     top: int,
     checkpoint: Path | None,
     home: str | None,
@@ -158,6 +170,7 @@ def query(
 
     \b
     range-reader query --ohh hands/a.ohh --hand-index 0 --villain 1 --perspective 0 --show-steps
+    range-reader query --ohh hands/a.ohh --hand-index 0 --villain 1 --html hand.html      as a watcher, to look at
 
     Seats are numbered 0, 1, ... clockwise among the players dealt in; the output lists them beside the file's own numbers.
     """
@@ -167,17 +180,29 @@ def query(
         from range_reader_core.inference import RangeReader
         from range_reader_pipeline.hand_files import find_hand
         from range_reader_pipeline.hand_view import hand_lines, read_lines, villain_combo
+        from range_reader_pipeline.reading import latest_reader
 
         hand = find_hand(path, hand_index)
         for name, seat in (("--villain", villain), ("--perspective", perspective)):
-            if seat >= hand.num_players:
+            if seat is not None and seat >= hand.num_players:
                 msg = f"{name}: hand {hand_index} has seats 0..{hand.num_players - 1}, got {seat}"
                 raise click.UsageError(msg)
-        reader = RangeReader.load(checkpoint or paths.checkpoint, device=device)
+        reader = RangeReader.load(checkpoint, device=device) if checkpoint else latest_reader(home, device)
         trajectory = reader.trajectory(hand, villain, perspective, num_relabelings=1 if single_forward else 24)
         lines = hand_lines(hand, villain=villain, perspective=perspective)
-        lines += ["", *read_lines(trajectory, villain_combo(hand, villain), num_top=top, is_every_step=show_steps)]
+        truth = villain_combo(hand, villain)
+        lines += ["", *read_lines(trajectory, truth, num_top=top, is_every_step=show_steps, range_text=range_text)]
         click.echo("\n".join(lines))
+        if html is not None:
+            from range_reader_pipeline.hand_pages import hand_page
+            from range_reader_pipeline.reading import static_prior
+            from range_reader_pipeline.storage import written_aside
+
+            prior = static_prior(checkpoint or paths.checkpoint)
+            page = hand_page(hand, trajectory, villain=villain, perspective=perspective, prior=prior)
+            with written_aside(html) as aside:
+                aside.write_text(page, encoding="utf-8")
+            click.echo(f"\nwrote {html} ({len(page.encode()) / 1e3:.0f} kB); open it in a browser")
 
 
 @main.command()

@@ -1,7 +1,7 @@
 """From tokens and beliefs to what the range page shows: steps with names, boards, and the static range beside each belief.
 
 Works on streams alone, so hands from shards and hands from files are drawn alike. A step is something a player would name: the
-blinds together, an action, the cards of a street together. Nothing here knows models or files.
+blinds together, an action, the cards of a street together. Nothing here computes a belief or writes a file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from range_reader_core import cards, tokens
+from range_reader_core.encoder import HandEncoder
+from range_reader_core.hand import CanonicalHand
+from range_reader_core.inference import Trajectory
 from range_reader_core.tokens import MAX_SEATS, BaseAction
-from range_reader_pipeline.range_page import HandRead, ReadStep
+from range_reader_pipeline.range_page import HandRead, ReadStep, render_range_page
 
 _VERBS: Final[Mapping[BaseAction, str]] = {
     BaseAction.FOLD: "folds",
     BaseAction.CHECK: "checks",
-    BaseAction.CALL: "calls",
-    BaseAction.BET: "bets",
-    BaseAction.RAISE: "raises, adding",
-    BaseAction.ALL_IN: "all-in, adding",
+    BaseAction.CALL: "calls ",
+    BaseAction.BET: "bets ",
+    BaseAction.RAISE: "raises +",
+    BaseAction.ALL_IN: "all-in +",
 }
 _POSTS: Final = (BaseAction.POST_BLIND, BaseAction.POST_ANTE)
 _STREETS: Final[Mapping[int, str]] = {3: "flop", 4: "turn", 5: "river"}
@@ -58,7 +61,7 @@ def stream_steps(
                 label = "blinds posted"
             elif action in _VERBS:
                 chips = float(values[position])
-                label = f"seat {seat} {_VERBS[action]}" + (f" {chips:.3g} bb" if chips else "")
+                label = f"seat {seat} {_VERBS[action]}{f'{chips:.3g} bb' if chips else ''}".rstrip(" +")
         elif tokens.COMMUNITY_OFFSET <= token < tokens.MARK_OFFSET:
             board.append(token - tokens.COMMUNITY_OFFSET)
             if len(board) in _STREETS:
@@ -141,3 +144,42 @@ def hand_read(
         truth=truth,
         steps=steps,
     )
+
+
+def hand_page(
+    hand: CanonicalHand,
+    trajectory: Trajectory,
+    *,
+    villain: int,
+    perspective: int | None,
+    prior: npt.NDArray[np.float64] | None,
+) -> str:
+    """Return the page of one villain of one hand.
+
+    Args:
+        hand: what was read.
+        trajectory: the beliefs.
+        villain: who is read.
+        perspective: who reads, None for a watcher.
+        prior: (1326,) the static range before any card is seen; None shows a uniform one instead.
+
+    Raises:
+        ValueError: nothing happens in the hand.
+    """
+    read = HandEncoder().encode(hand, villain, perspective)
+    hole = hand.hole_cards[villain]
+    who = "a watcher who sees nobody's cards" if perspective is None else f"seat {perspective}"
+    page = hand_read(
+        read.tokens,
+        read.values,
+        [step.position for step in trajectory.steps],
+        trajectory.probabilities,
+        prior=np.full(cards.NUM_COMBOS, 1.0 / cards.NUM_COMBOS) if prior is None else prior,
+        title=f"Hand {hand.hand_id}: seat {villain} read by {who}",
+        description=f"{hand.num_players} players, blinds {hand.small_blind:g}/{hand.big_blind:g}. Seats count from 0, clockwise.",
+        hand_id=hand.hand_id,
+        villain_seat=villain,
+        perspective_seat=perspective,
+        truth=None if hole is None else cards.combo_index(*hole),
+    )
+    return render_range_page([page], baseline="uniform range" if prior is None else "static range")

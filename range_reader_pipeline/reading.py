@@ -1,8 +1,30 @@
 """The kept checkpoint of a home as a reader. Which one is kept is decided by val mrr when a run ends, never by a file's age."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from range_reader_core.inference import RangeReader
 from range_reader_pipeline.paths import home_paths
-from range_reader_pipeline.run_store import WEIGHTS_NAME, RunStore
+from range_reader_pipeline.run_store import FINISHED_NAME, WEIGHTS_NAME, RunStore
+from range_reader_pipeline.storage import read_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+def static_prior(folder_or_file: Path) -> "npt.NDArray[np.float64] | None":
+    """Return the static range (1326,) of a checkpoint's training villains, None where no finished run is recorded beside it."""
+    import numpy as np
+
+    from range_reader_core.baselines import StaticRangeReader
+    from range_reader_core.checkpoint import checkpoint_file
+
+    record = read_json(checkpoint_file(folder_or_file).parent / FINISHED_NAME)
+    if not isinstance(record, dict) or "static_class_counts" not in record:
+        return None
+    prior: npt.NDArray[np.float64] = np.exp(StaticRangeReader(class_counts=np.array(record["static_class_counts"])).combo_logp())
+    return prior
 
 
 def latest_reader(home: str | None = None, device: str = "auto") -> RangeReader:

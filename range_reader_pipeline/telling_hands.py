@@ -1,8 +1,8 @@
 """Which hands of a split are worth looking at, and their reads as pages.
 
-The worst are those that ``stratified_eval`` listed. The most telling are showdown villains whom the model reads best in comparison
-with the static range, and beside them stand as many that are typical: the best alone would flatter the model. All come from one
-sample of the split, one hand a villain.
+The worst are those that ``stratified_eval`` listed. The most telling are showdown villains whose hand ends among the model's
+likeliest and whom it reads furthest ahead of the static range; beside them stand as many that are typical, because the best alone
+would flatter the model. All come from one sample of the split, one villain a hand.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from range_reader_core.reads import Reads
 
 SAMPLE_READS: Final = 2000
+FOUND_RANK: Final = 64.0  # a hand that ends below counts as found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class ChosenRead:
 
 
 def telling_reads(reads: "Reads", model: "Reader", static: "Reader", *, num: int, device: str) -> list[ChosenRead]:
-    """Return the showdown reads with the greatest lead over the static range at the end of the hand, then as many typical ones.
+    """Return showdown reads: those found with the greatest lead over the static range at the end, then as many typical ones.
 
     Args:
         reads: a split; the first ``SAMPLE_READS`` are looked at.
@@ -49,7 +50,7 @@ def telling_reads(reads: "Reads", model: "Reader", static: "Reader", *, num: int
 
     from range_reader_core.evaluation import evaluate_points
     from range_reader_core.inference import choose_device
-    from range_reader_core.metrics import LOSS
+    from range_reader_core.metrics import LOSS, MEAN_RANK
 
     sample = np.arange(min(SAMPLE_READS, reads.num_reads))
     ours, theirs = evaluate_points([model, static], reads.take(sample), device=choose_device(device))
@@ -58,7 +59,9 @@ def telling_reads(reads: "Reads", model: "Reader", static: "Reader", *, num: int
     _, first = np.unique(ours.hand_index[order], return_index=True)  # the best read of each hand
     order = order[np.sort(first)]
     middle = len(order) // 2 - num // 2
-    best, typical = order[:num], order[max(middle, num) : max(middle, num) + num]
+    typical = order[max(middle, num) : max(middle, num) + num]
+    is_found = ours.metrics[order, -1, MEAN_RANK] <= FOUND_RANK
+    best = [place for place in np.concatenate([order[is_found], order[~is_found]])[:num] if place not in typical]
     return [
         ChosenRead(
             read=int(ours.read_index[place]),
@@ -121,7 +124,7 @@ def read_pages(
                 beliefs[rows == row],
                 prior=prior,
                 title=f"{chosen[index].kind}: {position}, {line}, {cards.format_combo(truth)}, {STRATA[ends[row]]}",
-                description=f"{chosen[index].reason}. {int(part.num_players[index])} players; the villain sits on the {position}.",
+                description=f"{chosen[index].reason}. {int(part.num_players[index])} players; the villain is the {position}.",
                 hand_id=part.hand_ids[part.hand_index[index]],
                 villain_seat=villain,
                 perspective_seat=int(part.perspective_seat[index]),

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from range_reader_core.cards import COMBO_HAS_CARD, parse_card
+from range_reader_core.ranges import parse_range
 from range_reader_pipeline import cli, headless
 from range_reader_pipeline.cli import main
 from tests.core.hands import random_hands, shown_cards_only, three_way_showdown
@@ -61,6 +63,43 @@ def test_query_shows_every_street_on_request(trained: Chain, hand_file: Path) ->
     assert output.count("truth") == 4
 
 
+def test_query_without_a_perspective_reads_as_a_watcher(trained: Chain, hand_file: Path) -> None:
+    """Prevents a watcher's question from being refused, or from being answered with somebody's cards in sight."""
+    arguments = ("query", "--ohh", hand_file, "--hand-index", 1, "--villain", 2, "--home", trained.paths.root, "--device", "cpu")
+    result = _call(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "a watcher who sees nobody's cards" in result.output
+    assert "<- perspective" not in result.output
+    assert result.output != _query(trained, hand_file).output
+
+
+def test_query_writes_the_hand_as_a_page(trained: Chain, hand_file: Path, tmp_path: Path) -> None:
+    """Prevents a page without its hand, or one that needs anything beside it."""
+    target = tmp_path / "out" / "hand.html"
+    result = _query(trained, hand_file, "--html", target)
+    assert result.exit_code == 0, result.output
+    page = target.read_text()
+    assert f"wrote {target}" in result.output
+    assert '"truth":"TdTc"' in page
+    assert "Static range" in page
+    assert "seat 2 bets 10 bb" in page
+    assert "https://" not in page
+
+
+@pytest.mark.parametrize("notation", ["combos", "classes"])
+def test_query_exports_range_text_that_solvers_read(trained: Chain, hand_file: Path, notation: str) -> None:
+    """Prevents a range that has to be typed off a grid."""
+    output = _query(trained, hand_file, "--range-text", notation).output
+    (line,) = (line for line in output.splitlines() if line.startswith("  range "))
+    weights = parse_range(line.removeprefix("  range "))
+    assert weights.max() == 1.0
+    dead = [parse_card(name) for name in ("Ah", "Ad", "2c", "7d", "Ts", "Kh", "3s")]
+    is_dead = COMBO_HAS_CARD[:, dead].any(axis=1)
+    assert (weights[~is_dead] > 0).mean() > 0.9
+    if notation == "combos":
+        assert not weights[is_dead].any()
+
+
 def test_query_of_unknown_cards_says_so_instead_of_a_rank(trained: Chain, tmp_path: Path) -> None:
     """Prevents an invented truth where the villain never showed."""
     hand = shown_cards_only()
@@ -81,6 +120,7 @@ def test_query_of_unknown_cards_says_so_instead_of_a_rank(trained: Chain, tmp_pa
         (["--villain", 9], 2, "has seats 0..2, got 9"),
         (["--villain", 0], 1, "seat"),
         (["--checkpoint", "nowhere"], 1, "no checkpoint at nowhere"),
+        (["--checkpoint", __file__], 1, "point at a checkpoint's folder"),
         (["--ohh", "nowhere.ohh"], 2, "nowhere.ohh"),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 
 from range_reader_pipeline.config import (
     GradingConfig,
+    RangeReportConfig,
     SharpeningConfig,
     StratifiedConfig,
     TrainingConfig,
@@ -39,7 +40,7 @@ def test_no_field_is_left_out_of_the_test_above() -> None:
     assert set(TrainingConfig.model_fields) == set(CHANGED) | USED_BY_THE_RUN
 
 
-@pytest.mark.parametrize("config", [TrainingConfig, StratifiedConfig, SharpeningConfig])
+@pytest.mark.parametrize("config", [TrainingConfig, StratifiedConfig, SharpeningConfig, RangeReportConfig])
 def test_every_field_has_help_and_a_default(config: type[dg.Config]) -> None:
     """Prevents a Materialize button that asks before it does anything, and a launchpad that explains nothing."""
     assert config.model_fields

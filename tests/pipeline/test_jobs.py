@@ -7,7 +7,7 @@ from range_reader_pipeline.stages import STAGE_TAG
 from tests.pipeline.trained import Chain
 
 DATA = {"ohh_files", "encoded_shards"}
-TRAINING = {"checkpoint", "stratified_eval", "sharpening_report"}
+TRAINING = {"checkpoint", "stratified_eval", "sharpening_report", "range_report"}
 
 
 @pytest.mark.parametrize(
