@@ -21,7 +21,7 @@ from range_reader_core.checkpoint import load_checkpoint
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.learner import Learner, resolve_precision
 from range_reader_core.model import ModelConfig
-from range_reader_core.presets import PRESETS, cpu, preset, reference, reference_cpu, tiny
+from range_reader_core.presets import PRESETS, cpu, preset, reference, reference_cpu, tiny, with_poker_sense
 from range_reader_core.reads import Reads, save_reads
 from range_reader_core.tokens import COMBO_OFFSET
 from range_reader_core.train_config import TrainConfig
@@ -120,12 +120,14 @@ def test_it_learns_what_there_is_to_learn(reads: tuple[Reads, Reads], tmp_path: 
     assert result.history[-1].val_loss_nats < 4.0  # the static range of these reads costs more than 6
 
 
-def test_the_loss_trace_is_golden(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
+@pytest.mark.parametrize("trace", ["train_loss_nats", "train_loss_nats_with_poker_sense"])
+def test_the_loss_trace_is_golden(reads: tuple[Reads, Reads], tmp_path: Path, trace: str) -> None:
     """A change that should not alter results must leave every loss where it was; one that should, regenerates the file."""
-    losses = [event.train_loss_nats for event in run(reads, tmp_path, replace(SMALL, num_evaluations=8)).history]
+    model = with_poker_sense(SMALL.model) if trace.endswith("poker_sense") else SMALL.model
+    losses = [event.train_loss_nats for event in run(reads, tmp_path, replace(SMALL, model=model, num_evaluations=8)).history]
     golden = json.loads(GOLDEN.read_text())
     # Other libraries of matrix products round otherwise; a changed recipe moves the later losses by far more.
-    assert losses == pytest.approx(golden["train_loss_nats"], rel=2e-5)
+    assert losses == pytest.approx(golden[trace], rel=2e-5)
 
 
 def test_two_runs_are_equal_and_another_seed_is_not(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
