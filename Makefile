@@ -74,7 +74,7 @@ bench-train: $(STAMP) ## the default against the reference recipe at equal time 
 	@$(BIN)/python -m benchmarks.train --minutes $(MINUTES) --seeds $(SEEDS)
 
 bench-switches: $(STAMP) ## what each switch of a training step is worth
-	@$(BIN)/python -m benchmarks.switches
+	@$(BIN)/python -m benchmarks.switches --compiled $(if $(wildcard $(HOME_DIR)/data),--home $(HOME_DIR))
 
 check: $(STAMP) ## format, lint, types and the fast tests
 	$(BIN)/ruff format --check .

@@ -45,7 +45,8 @@ class EagerReference(Learner):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         assert alike is None  # the reference names no suits
         supervised = is_supervised(batch.tokens)  # (B, T)
-        logits = self.model.logits(self._hidden(batch, None, step).flatten(0, 1)).float()  # (B * T, C)
+        hidden, _ = self._hidden(batch, None, step)  # (B, T, D)
+        logits = self.model.logits(hidden.flatten(0, 1))  # (B * T, C)
         logits = logits.masked_fill(~is_live_combo(batch.tokens).flatten(0, 1), -torch.inf)
         targets = torch.where(supervised, batch.targets.unsqueeze(1), IGNORED).flatten()  # (B * T,)
         return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum"), supervised.sum()
@@ -78,7 +79,7 @@ def measure_speeds(reads: Reads, *, num_rounds: int, round_s: float) -> dict[str
     setup_s = time.perf_counter() - begin
     for learner in (slow, fast):
         learner.step(0, 1e-4)
-    rounds = [(_reads_per_s(slow, round_s), _reads_per_s(fast, round_s)) for _ in range(num_rounds)]
+    rounds = [(reads_per_s(slow, round_s), reads_per_s(fast, round_s)) for _ in range(num_rounds)]
     ratios = [ours / theirs for theirs, ours in rounds]
     return {
         "reference_reads_per_s": statistics.median(theirs for theirs, _ in rounds),
@@ -93,7 +94,8 @@ def measure_speeds(reads: Reads, *, num_rounds: int, round_s: float) -> dict[str
     }
 
 
-def _reads_per_s(learner: Learner, seconds: float) -> float:
+def reads_per_s(learner: Learner, seconds: float) -> float:
+    """Return how many reads a second a learner steps through, for at least so many seconds."""
     num_steps = num_reads = 0
     begin = time.perf_counter()
     while (passed := time.perf_counter() - begin) < seconds:

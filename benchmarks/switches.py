@@ -1,92 +1,142 @@
-"""What a training step costs: reads a second of the reference recipe, and of each switch that makes it faster, one after the other.
+"""What each switch of a training step is worth by itself: reads a second of the eager reference recipe with that switch alone.
 
-``python -m benchmarks.switches [--preset cpu] [--reads FILE.npz] [--seconds 10] [--threads 1] [--device cpu] [--compiled]``.
-Without a file of ``save_reads`` the reads are those of random legal hands, which are longer than real ones. Speeds are given by
-the wall clock and by the process's own processor time, which other programs disturb less. No switch changes the objective: fewer
-positions are an unbiased estimate of it, and all else is the same arithmetic.
+``python -m benchmarks.switches [--home HOME] [--rounds 5] [--seconds 2] [--threads 1] [--compiled]``. The reference recipe at
+``cpu`` size is padded to 96, makes logits at all positions and attends by the library; each row turns one thing, and is measured by
+turns with the untouched recipe, so that a machine that gets busier is unfair to none. Reads are those of the shards in HOME, else
+of random legal hands, which are longer. No row but "no dropout", "composed head" and "bfloat16 blocks" changes what is computed,
+apart from rounding; positions drawn at random are an unbiased estimate of the loss over all.
 """
 
 import argparse
-import time
+import os
+import statistics
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
+from torch.nn import functional
 
+from benchmarks.eager_reference import EagerReference, library_attention, on_reference_architecture, reads_per_s
 from range_reader_core.batching import Batch
 from range_reader_core.encoder import HandEncoder
-from range_reader_core.learner import Learner
-from range_reader_core.presets import preset, reference
-from range_reader_core.reads import load_reads
+from range_reader_core.learner import StepLoss
+from range_reader_core.masks import is_live_combo_at, is_supervised
+from range_reader_core.presets import cpu, reference_cpu
+from range_reader_core.reads import Reads
 from range_reader_core.train_config import TrainConfig
 from tests.core.hands import random_hands
 
+NUM_READS = 50_000
 
-class PaddedLearner(Learner):
-    """Batches as the reference makes them: in random order, as wide as the longest stream there can be."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """The reference recipe with something turned."""
+
+    name: str
+    config: TrainConfig
+    is_padded: bool = True
+    has_library_attention: bool = True
+    logits: str = "everywhere"  # "everywhere" | "supervised": the same loss at those alone | "fused": with our loss
+
+
+class Switched(EagerReference):
+    """The eager reference with the switches of an arm."""
+
+    arm: Arm
+
+    def step(self, step: int, learning_rate: float) -> StepLoss:
+        """Take a step with the arm's attention."""
+        with library_attention() if self.arm.has_library_attention else nullcontext():
+            return super(EagerReference, self).step(step, learning_rate)
 
     def _batch(self, step: int) -> Batch:
-        num_reads, size = self.reads.num_reads, self.config.batch_size
-        start = step * size % max(num_reads - size, 1)
-        order = np.random.default_rng(0).permutation(num_reads)
-        return self.reads.batch(order[start : start + size], width_multiple=self.config.model.max_positions)
+        return super()._batch(step) if self.arm.is_padded else super(EagerReference, self)._batch(step)
+
+    def _loss(
+        self, batch: Batch, alike: torch.Tensor | None, generator: torch.Generator, step: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.arm.logits == "fused":
+            return super(EagerReference, self)._loss(batch, alike, generator, step)
+        if self.arm.logits == "everywhere":
+            return super()._loss(batch, alike, generator, step)
+        supervised = is_supervised(batch.tokens)  # (B, T)
+        rows, positions = supervised.nonzero(as_tuple=True)
+        hidden, _ = self._hidden(batch, None, step)  # (B, T, D)
+        logits = self.model.logits(hidden[rows, positions])  # (N, C)
+        logits = logits.masked_fill(~is_live_combo_at(batch.tokens, rows, positions), -torch.inf)
+        return functional.cross_entropy(logits, batch.targets[rows], reduction="sum"), supervised.sum()
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", default="cpu")
-    parser.add_argument("--reads", type=Path)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of stepping, for each line")
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of stepping, a round and row")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--compiled", action="store_true", help="measure compiled blocks too; compiling takes a minute")
+    parser.add_argument("--compiled", action="store_true", help="measure compiled blocks too; compiling takes minutes")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    reads = load_reads(options.reads) if options.reads else HandEncoder().encode_hands(random_hands(1, 2000, 6))[0]
-    print(f"{reads.num_reads:,} reads of {reads.lengths.mean():.1f} positions, {options.device}, {options.threads} thread(s)")
-    print(f"{'':44s}reads/s   reads per processor second   ms a step")
-    device = torch.device(options.device)
-    for name, kind, config in arms(preset(options.preset), is_compiled=options.compiled):
-        learner = kind(config, reads, device)
-        if config.is_compiled and (reason := learner.compile()) is not None:
-            print(f"{name:44s}{reason}")
+    reads = _reads(options.home)
+    load = os.getloadavg()[0]
+    print(f"{reads.num_reads:,} reads of {reads.lengths.mean():.1f} positions, {options.threads} thread(s), load {load:.1f}")
+    base = learner_of(Arm(name="eager reference", config=reference_cpu()), reads)
+    print(f"{'':52s}{'reads/s':>9s}{'times the reference':>21s}")
+    for arm in arms(is_compiled=options.compiled):
+        learner = learner_of(arm, reads)
+        if arm.config.is_compiled and (reason := learner.compile()) is not None:
+            print(f"{arm.name:52s}{reason}")
             continue
-        wall, processor, step_ms = speed(learner, options.seconds)
-        print(f"{name:44s}{wall:7,.0f}   {processor:26,.0f}   {step_ms:9.1f}")
+        for warmed in (base, learner):
+            warmed.step(0, 1e-4)
+        rounds = [(reads_per_s(base, options.seconds), reads_per_s(learner, options.seconds)) for _ in range(options.rounds)]
+        ratios = sorted(ours / theirs for theirs, ours in rounds)
+        spread = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}..{ratios[-1]:.2f})"
+        print(f"{arm.name:52s}{statistics.median(ours for _, ours in rounds):9,.0f}{spread:>21s}", flush=True)
 
 
-def arms(config: TrainConfig, *, is_compiled: bool) -> Iterator[tuple[str, type[Learner], TrainConfig]]:
-    """Yield name, learner and configuration of what is measured; each adds one switch to the one before."""
-    flat = replace(config.model, head="flat", dropout=reference().model.dropout)
-    arm = replace(config, model=flat, positions_per_read=None, is_compiled=False)
-    yield "reference recipe, padded to the longest", PaddedLearner, arm
-    yield "+ batches of like length", Learner, arm
-    arm = replace(arm, positions_per_read=config.positions_per_read)
-    yield f"+ {config.positions_per_read} positions a read", Learner, arm
-    arm = replace(arm, model=replace(arm.model, dropout=config.model.dropout))
-    yield f"+ dropout {config.model.dropout}", Learner, arm
-    arm = replace(arm, model=config.model)
-    yield f"+ {config.model.head} head", Learner, arm
+def arms(*, is_compiled: bool) -> Iterator[Arm]:
+    """Yield the rows: each switch by itself, then together."""
+    eager, ours = reference_cpu(), on_reference_architecture()
+    num = ours.positions_per_read
+    yield Arm(name="batches of like length", config=eager, is_padded=False)
+    yield Arm(name="logits where supervised", config=eager, logits="supervised")
+    yield Arm(name="the same, fused masked cross-entropy", config=eager, logits="fused")
+    yield Arm(name=f"the same, {num} positions a read", config=replace(eager, positions_per_read=num), logits="fused")
+    yield Arm(name="attention written out", config=eager, has_library_attention=False)
     if is_compiled:
-        yield "+ compiled blocks", Learner, replace(arm, is_compiled=True)
+        yield Arm(
+            name="compiled blocks (attention written out)", config=replace(eager, is_compiled=True), has_library_attention=False
+        )
+    yield Arm(name="bfloat16 blocks", config=replace(eager, precision="bfloat16"))
+    yield Arm(name="no dropout", config=replace(eager, model=replace(eager.model, dropout=0.0)))
+    yield Arm(name="composed head", config=replace(eager, model=replace(eager.model, head="composed")))
+    together = replace(ours, is_compiled=False)
+    all_on = {"is_padded": False, "has_library_attention": False, "logits": "fused"}
+    yield Arm(name="together, not compiled, reference architecture", config=together, **all_on)
+    if is_compiled:
+        yield Arm(name="together, reference architecture", config=replace(ours, is_compiled=True), **all_on)
+    yield Arm(name="cpu preset, not compiled", config=replace(cpu(), is_compiled=False), **all_on)
+    if is_compiled:
+        yield Arm(name="cpu preset", config=replace(cpu(), is_compiled=True), **all_on)
 
 
-def speed(learner: Learner, seconds: float) -> tuple[float, float, float]:
-    """Return reads by the second of wall clock and of processor time, and milliseconds a step."""
-    for step in range(2):
-        learner.step(step, 1e-4)
-    num_steps, num_reads = 0, 0
-    wall, processor = time.perf_counter(), time.process_time()
-    while time.perf_counter() - wall < seconds:
-        num_reads += learner.step(num_steps, 1e-4).num_reads
-        num_steps += 1
-        if learner.device.type == "cuda":
-            torch.cuda.synchronize(learner.device)
-    wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    return num_reads / wall, num_reads / processor, 1000.0 * wall / num_steps
+def learner_of(arm: Arm, reads: Reads) -> Switched:
+    """Return a learner with the arm's switches."""
+    learner = Switched(arm.config, reads, torch.device("cpu"))
+    learner.arm = arm
+    return learner
+
+
+def _reads(home: Path | None) -> Reads:
+    if home is None:
+        return HandEncoder().encode_hands(random_hands(1, 2000, 6))[0]
+    from range_reader_pipeline.shards import load_split
+
+    return load_split(home / "data", "train", NUM_READS)
 
 
 if __name__ == "__main__":
