@@ -31,7 +31,7 @@ export RANGE_READER_OHH := $(OHH)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui test bench-read bench-train bench-switches check fix clean
+.PHONY: help setup run ui test test-ui bench-sensor soak bench-read bench-train bench-switches check fix clean
 
 help: ## list the targets and the knobs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -46,15 +46,17 @@ help: ## list the targets and the knobs
 
 setup: $(STAMP) ## create .venv and install the pinned dependencies
 
+FIND_PIP = if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/python -m pip"; \
+	  elif $(PYTHON) -m pip --python $(BIN)/python --version >/dev/null 2>&1; then pip="$(PYTHON) -m pip --python $(BIN)/python"; \
+	  else echo "'$(PYTHON)' has neither venv nor pip; on Debian: apt install python3-venv" >&2; exit 1; fi
+
 # Debian's python3 can come without ensurepip; then the system's pip installs into the bare environment.
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "range-reader needs Python 3.11 or newer as '$(PYTHON)'; try: make PYTHON=python3.11 ..." >&2; exit 1; }
 	@echo "setting up .venv (once; a few minutes, most of it PyTorch)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip .venv
-	@if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/python -m pip"; \
-	  elif $(PYTHON) -m pip --python $(BIN)/python --version >/dev/null 2>&1; then pip="$(PYTHON) -m pip --python $(BIN)/python"; \
-	  else echo "'$(PYTHON)' has neither venv nor pip; on Debian: apt install python3-venv" >&2; exit 1; fi; \
+	@$(FIND_PIP); \
 	  $$pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $@
 
@@ -64,8 +66,19 @@ run: $(STAMP) ## materialize all five assets headless and print both tables
 ui: $(STAMP) ## the Dagster UI on 127.0.0.1:PORT, with the sensor watching the folder
 	@exec $(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
 
-test: $(STAMP) ## every test
-	@$(BIN)/pytest -q
+test: $(STAMP) ## every test but the browser's
+	@$(BIN)/pytest -q -m "not ui"
+
+test-ui: $(STAMP) ## use the UI in a browser as a person would; needs Chromium, says so where there is none
+	@$(BIN)/python -c 'import playwright' 2>/dev/null || { $(FIND_PIP); \
+	  $$pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[ui]'; }
+	@$(BIN)/pytest -q -m ui tests/ui
+
+soak: $(STAMP) ## ten minutes of arrivals and buttons: nothing lost, memory and home stay as they are
+	@$(BIN)/python -m benchmarks.soak
+
+bench-sensor: $(STAMP) ## what a tick of the sensor costs on ten thousand files
+	@$(BIN)/python -m benchmarks.sensor
 
 bench-read: $(STAMP) ## what reading one hand costs; OHH=<file> for real hands
 	@$(BIN)/python -m benchmarks.read $(if $(OHH),--ohh $(OHH))
@@ -80,7 +93,7 @@ check: $(STAMP) ## format, lint, types and the fast tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m "not slow and not gpu"
+	$(BIN)/pytest -q -m "not slow and not gpu and not ui"
 
 fix: $(STAMP) ## format the code and apply the safe lint fixes
 	$(BIN)/ruff format .

@@ -17,6 +17,7 @@ from range_reader_pipeline.assets.range_report import range_report
 from range_reader_pipeline.assets.sharpening_report import sharpening_report
 from range_reader_pipeline.assets.stratified_eval import stratified_eval
 from range_reader_pipeline.checks import data_checks
+from range_reader_pipeline.housekeeping import housekeeping
 from range_reader_pipeline.jobs import everything, refresh_dataset, train_and_evaluate
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.schedules import nightly_training
@@ -39,7 +40,7 @@ def build_definitions(**overrides: Any) -> dg.Definitions:
         "asset_checks": [data_checks],
         "jobs": [refresh_dataset, train_and_evaluate, everything],
         "sensors": [ohh_folder],
-        "schedules": [nightly_training],
+        "schedules": [nightly_training, housekeeping],
         "resources": {"home": HomeResource()},
         # Each run is a process of its own; a process for each step would cost 3 s and could outlive a killed run.
         "executor": dg.in_process_executor,

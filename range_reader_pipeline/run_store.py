@@ -8,6 +8,7 @@ the hash is checked whenever the run is read, so nobody evaluates a file other t
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,6 +25,7 @@ from range_reader_pipeline.storage import link_target, point_link, read_json, wr
 
 WEIGHTS_NAME: Final = "best.safetensors"
 FINISHED_NAME: Final = "finished.json"
+KEPT_ASIDE: Final = 10  # runs on shards that are gone
 TRAINED_NAME: Final = "trained.json"
 WAIT_REPORT_S: Final = 30.0
 
@@ -159,6 +161,24 @@ class RunStore:
         """Return what the newest finished run was trained on, kept or not; None before the first."""
         record = read_json(self.paths.runs / TRAINED_NAME)
         return TrainedOn(**record) if isinstance(record, dict) else None
+
+    def prune(self) -> list[str]:
+        """Remove runs that nothing can use again, and return their names: unkept ones on shards that are no longer there.
+
+        The newest ``KEPT_ASIDE`` of them stay, for whoever wants to look. Only the holder of the training lock may call it.
+        """
+        kept = link_target(self.paths.checkpoint)
+        useless: list[tuple[float, Path]] = []
+        for folder in self.paths.runs.iterdir():
+            record = read_json(folder / FINISHED_NAME) if folder.is_dir() else None
+            if not isinstance(record, dict) or (kept is not None and folder.name == kept.name):
+                continue
+            if not (self.paths.data_versions / str(record["data_version"])).exists():
+                useless.append(((folder / FINISHED_NAME).stat().st_mtime, folder))
+        removed = [folder for _, folder in sorted(useless, reverse=True)[KEPT_ASIDE:]]
+        for folder in removed:
+            shutil.rmtree(folder, ignore_errors=True)
+        return [folder.name for folder in removed]
 
     def remember_trained(self, trained: TrainedOn) -> None:
         """Record what the newest finished run was trained on."""

@@ -33,7 +33,7 @@ REFRESH: Final = "refresh_dataset"
 TRAIN: Final = "train_and_evaluate"
 DATA_VERSION_TAG: Final = "range_reader/data_version"
 INTERVAL_SECONDS: Final = 30
-MAX_HOLD_SECONDS: Final = 600.0  # a file that never stops growing holds the others up no longer than this
+MAX_HOLD_SECONDS: Final = 120.0  # files that come or grow all the time hold the others up no longer than this
 MAX_ATTEMPTS: Final = 3
 HASH_BYTES_PER_TICK: Final = 500_000_000  # about half a second; what is not hashed counts as changed
 
@@ -68,6 +68,7 @@ def decide(
     consumed: str | None,
     runs: Sequence[PastRun],
     now_ns: int,
+    published_ns: int,
     policy: Policy,
     shards: Shards | None,
     trained: TrainedOn | None,
@@ -80,6 +81,7 @@ def decide(
         consumed: the version of contents that the published shards were made from; None where there are none.
         runs: the sensor's latest runs, newest first.
         now_ns: the present.
+        published_ns: when the shards were published, 0 before; what came since is waiting.
         policy: when to train again.
         shards: what is published.
         trained: what the newest training was on.
@@ -97,7 +99,9 @@ def decide(
         if isinstance(verdict, Request):
             return verdict
         return f"{_files(settled)}, up to date; {verdict}" + (f"; {still_written}" if unsettled else "")
-    if unsettled and (now_ns - max(entry.ctime_ns for entry in settled)) / 1e9 < MAX_HOLD_SECONDS:
+    times_ns = [entry.ctime_ns for entry in settled]
+    waits_since_ns = min((ctime_ns for ctime_ns in times_ns if ctime_ns > published_ns), default=max(times_ns))
+    if unsettled and (now_ns - waits_since_ns) / 1e9 < MAX_HOLD_SECONDS:
         return still_written
     if any(run.status in _WAITING for run in runs if run.job != TRAIN):
         return f"{_files(settled)}, changed; a run is queued and will look at them when it starts"
@@ -160,6 +164,7 @@ def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.Ru
         consumed=_consumed(context.instance, shards),
         runs=_past_runs(context.instance),
         now_ns=now_ns,
+        published_ns=_published_ns(paths),
         policy=policy_of(os.environ),
         shards=shards,
         trained=_trained(paths, shards),
@@ -213,6 +218,13 @@ def _shards(paths: HomePaths) -> Shards | None:
         source_version=str(manifest["source_version"]),
         num_train_reads=int(manifest["counts"]["reads_by_split"]["train"]),
     )
+
+
+def _published_ns(paths: HomePaths) -> int:
+    try:
+        return paths.data_manifest.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _trained(paths: HomePaths, shards: Shards | None) -> TrainedOn | None:

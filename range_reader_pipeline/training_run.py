@@ -109,6 +109,8 @@ def train_or_reuse(
             store.keep(kept)
         store.remember_trained(_trained_on(paths, run))
         _remember(paths.results, run, status, unfit)
+        if removed := store.prune():
+            log.info(f"removed {len(removed)} runs on shards that are gone; their rows in {paths.results.name} stay")
     return TrainingOutcome(
         run=run,
         kept=kept,

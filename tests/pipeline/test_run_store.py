@@ -2,6 +2,7 @@
 
 import dataclasses
 import multiprocessing
+import os
 import re
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -113,6 +114,22 @@ def test_a_worse_run_on_the_same_data_is_discarded_and_new_data_is_kept(tmp_path
     assert judge(dataclasses.replace(kept, val_mrr=0.019), kept) is RunStatus.DISCARD
     assert judge(dataclasses.replace(kept, val_mrr=0.02), kept) is RunStatus.KEEP
     assert judge(dataclasses.replace(kept, val_mrr=0.001, data_version="d2"), kept) is RunStatus.KEEP
+
+
+def test_runs_on_shards_that_are_gone_go_but_for_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prevents a home that arrivals fill with a checkpoint a day until the disk is full."""
+    monkeypatch.setattr(run_store, "KEPT_ASIDE", 2)
+    store = _store(tmp_path)
+    (store.paths.data_versions / "here").mkdir(parents=True)
+    for age, (run_id, version) in enumerate([("kept", "gone"), *[(f"old{i}", "gone") for i in range(4)], ("now", "here")]):
+        run = _finished(store, run_id, data_version=version)
+        os.utime(store.paths.runs / run_id / run_store.FINISHED_NAME, (1e9 + age, 1e9 + age))
+        if run_id == "kept":
+            store.keep(run)
+    (store.paths.runs / "unfinished").mkdir()
+    assert sorted(store.prune()) == ["old0", "old1"]
+    assert store.prune() == []
+    assert sorted(path.name for path in store.paths.runs.iterdir()) == ["kept", "now", "old2", "old3", "unfinished"]
 
 
 def _ignore(_: str) -> None: ...

@@ -65,8 +65,18 @@ def verdict(
     policy: Policy = GROWN,
     shards: Shards | None = SHARDS,
     trained: TrainedOn | None = TRAINED,
+    published_ns: int = 0,
 ) -> Request | str:
-    return decide(seen, consumed=consumed, runs=runs or [], now_ns=NOW_NS, policy=policy, shards=shards, trained=trained)
+    return decide(
+        seen,
+        consumed=consumed,
+        runs=runs or [],
+        now_ns=NOW_NS,
+        published_ns=published_ns,
+        policy=policy,
+        shards=shards,
+        trained=trained,
+    )
 
 
 def test_a_new_state_is_asked_for_once() -> None:
@@ -106,6 +116,15 @@ def test_a_file_still_written_holds_the_state_but_not_for_ever() -> None:
         "1 file, up to date; trained on them; waiting for b.ohh to be quiet for 20 s"
     )
     assert "waiting" in str(verdict(folder(a=FileStatus.UNSETTLED)))
+
+
+def test_files_that_come_all_the_time_are_taken_every_few_minutes() -> None:
+    """A tracker that writes a file a minute never leaves the folder quiet; the oldest arrival counts, not the newest."""
+    steady = folder(a=FileStatus.OK, b=FileStatus.OK, c=FileStatus.UNSETTLED)
+    waiting = replace(steady.entries[0], ctime_ns=NOW_NS - int((sensors.MAX_HOLD_SECONDS + 1) * 1e9))
+    steady = replace(steady, entries=(waiting, *steady.entries[1:]))
+    assert isinstance(verdict(steady, consumed="older"), Request)
+    assert "waiting for c.ohh" in str(verdict(steady, consumed="older", published_ns=waiting.ctime_ns + 1))
 
 
 def test_nothing_there_and_nothing_readable_say_so() -> None:
