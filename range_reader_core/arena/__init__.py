@@ -1,0 +1,1 @@
+"""No-Limit Hold'em played by players of known styles, and the best possible read of their hands."""
