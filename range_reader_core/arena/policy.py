@@ -139,7 +139,8 @@ class Policy:
         air = frequency * _logistic((of("bluff_below") - held.percentile) / of("mixing"))
         semi = np.concatenate([np.zeros((len(styles), 1)), self._postflop["semi_bluff"][styles]], axis=1)
         semi = np.take_along_axis(semi, held.draw, axis=1) * np.minimum(frequency * 4, 1.0)
-        return np.clip(np.maximum(air, semi) * boldness, 0.0, 0.95)
+        bold: _FLOAT = np.clip(np.maximum(air, semi) * boldness, 0.0, 0.95)
+        return bold
 
     def _crowd(self, styles: _Ints, state: PublicState) -> _FLOAT:
         """Return what more opponents ask of a hand, (N, 1)."""
