@@ -2,28 +2,26 @@
 
 The stream is ``bos, sit x n, is_button, preflop``, one hole slot per seat, then everything public in the order in which it
 happened: posts, actions, board deals (those of an all-in run-out included). Shown cards and results never become tokens, so
-dealing the hidden seats other cards changes no input. All reads of a hand share one skeleton and differ in their hole slots
-alone, which is why many hands are encoded as flat arrays and not read by read. Values are big blinds; chips end here.
+dealing the hidden seats other cards changes no input. All reads of a hand share one skeleton (``skeletons``) and differ in their
+hole slots alone, which is why many hands are encoded as flat arrays and not read by read. Values are big blinds.
 """
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from range_reader_core import cards, tokens
-from range_reader_core.hand import BOARD_CARDS, VOLUNTARY_CHIPS, CanonicalHand, EventKind, LabelSource
+from range_reader_core.hand import VOLUNTARY_CHIPS, CanonicalHand, EventKind
 from range_reader_core.reads import Reads
+from range_reader_core.skeletons import NO_COMBO, NamedSkeletons, Skeletons, first_slot, skeleton, skeletons_of
 from range_reader_core.tokens import MAX_SEATS, BaseAction
 
 ENCODER_VERSION: Final = "1"  # part of every cache key: raise it when the same hand would encode differently
 MAX_POSITIONS: Final = 96
 WATCHER: Final = 255  # perspective_seat of a read that sees no cards
-
-_T = TypeVar("_T", np.int64, np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,7 @@ class HandEncoder:
 
     def __post_init__(self) -> None:
         """Check that the cut never falls before the events."""
-        least = _first_slot(MAX_SEATS) + MAX_SEATS
+        least = first_slot(MAX_SEATS) + MAX_SEATS
         if self.max_positions < least:
             msg = f"max_positions must be at least {least}, so that {MAX_SEATS} hole slots fit; got {self.max_positions}"
             raise ValueError(msg)
@@ -104,14 +102,14 @@ class HandEncoder:
                 f"hand {hand.hand_id}: expected two different seats in 0..{n - 1}, got villain {villain}, perspective {perspective}"
             )
             raise ValueError(msg)
-        stream, chips = _skeleton(hand)
-        stream[_first_slot(n) + villain] = _PREDICT[villain]
+        stream, chips = skeleton(hand)
+        stream[first_slot(n) + villain] = _PREDICT + villain
         if perspective is not None:
             hole = hand.hole_cards[perspective]
             if hole is None:
                 msg = f"hand {hand.hand_id}: the cards of perspective seat {perspective} are unknown"
                 raise ValueError(msg)
-            stream[_first_slot(n) + perspective] = tokens.combo_token(cards.combo_index(*hole))
+            stream[first_slot(n) + perspective] = tokens.combo_token(cards.combo_index(*hole))
         kept = slice(self.max_positions)
         return EncodedRead(
             tokens=np.array(stream[kept], dtype=np.uint16),
@@ -125,72 +123,110 @@ class HandEncoder:
         Hands of one id share an entry of ``hand_ids``. Memory is about 20 bytes per position of the result, so a large
         corpus comes in parts.
         """
-        stream, chips = array("H"), array("d")  # skeletons of all hands, end to end
-        lengths: list[int] = []
-        num_players: list[int] = []
-        combos: list[int] = []  # of all seats of all hands
-        sources_of_labels: list[LabelSource | None] = []
+        named = skeletons_of(hands)
+        pairs = pairs_of(named.skeletons)
+        return self.reads_of(named, pairs), self.counts_of(named.skeletons, pairs)
+
+    def reads_of(self, named: NamedSkeletons, pairs: "Pairs") -> Reads:
+        """Return the reads of these pairs, in their order."""
+        skeletons, of_hand = named.skeletons, pairs.of_hand
+        tokens_of_reads, values, offsets = self.inputs_of(skeletons, pairs)
+        read_hands, hand_of_read = np.unique(of_hand, return_inverse=True)
         hand_ids: dict[str, int] = {}
         sources: dict[str, int] = {}
-        for hand in hands:
-            stream_of_hand, chips_of_hand = _skeleton(hand)
-            stream.fromlist(stream_of_hand)
-            chips.fromlist(chips_of_hand)
-            lengths.append(len(stream_of_hand))
-            num_players.append(len(hand.stacks))
-            combos += [_COMBO_OF_HOLE[hole] for hole in hand.hole_cards]
-            sources_of_labels += hand.label_sources
-        skeletons = np.array(stream, dtype=np.uint16)
-        length = np.array(lengths, dtype=np.int64)  # (H,)
-        players = np.array(num_players, dtype=np.int64)  # (H,)
-        combo = _per_seat(np.array(combos, dtype=np.int64), players, fill=_NO_COMBO)  # (H, S)
-        is_shown = _per_seat(
-            np.array([label is _SHOWN for label in sources_of_labels], dtype=np.bool_), players, fill=False
-        )  # (H, S)
-        is_pair, is_walk = _pairs_of_hands(skeletons, length, combo != _NO_COMBO)
-        of_hand, villain, perspective = np.nonzero(is_pair)  # (N,) each, in the order of ``augment_hand``
-
-        kept = np.minimum(length, self.max_positions)[of_hand]  # (N,)
-        offsets = np.concatenate([[0], np.cumsum(kept)])  # (N + 1,)
-        start = (np.cumsum(length) - length)[of_hand]
-        source_positions = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], kept)  # (P,)
-        tokens_of_reads = skeletons[source_positions]
-        first_slot = offsets[:-1] + _first_slot(0) + players[of_hand]
-        tokens_of_reads[first_slot + villain] = _PREDICT[0] + villain
-        tokens_of_reads[first_slot + perspective] = tokens.COMBO_OFFSET + combo[of_hand, perspective]
-        big_blind = np.repeat(np.array([hand.big_blind for hand in hands], dtype=np.float64), length)
-        values = (np.array(chips, dtype=np.float64) / big_blind).astype(np.float32)
-
-        has_reads = np.bincount(of_hand, minlength=len(hands)) > 0  # (H,)
-        read_hands = [hand for hand, is_read in zip(hands, has_reads.tolist(), strict=True) if is_read]
-        hand_index = np.array([hand_ids.setdefault(hand.hand_id, len(hand_ids)) for hand in read_hands], dtype=np.int64)
-        source_index = np.array([sources.setdefault(hand.source, len(sources)) for hand in read_hands], dtype=np.int64)
-        of_read_hand = (np.cumsum(has_reads) - 1)[of_hand]
-        reads = Reads(
+        hand_index = [hand_ids.setdefault(named.hand_ids[hand], len(hand_ids)) for hand in read_hands.tolist()]
+        source_index = [
+            sources.setdefault(named.sources[source], len(sources)) for source in named.source_index[read_hands].tolist()
+        ]
+        villain_seat = pairs.villain_places(skeletons)
+        return Reads(
             tokens=tokens_of_reads,
-            values=values[source_positions],
+            values=values,
             offsets=offsets,
-            villain_combo=combo[of_hand, villain].astype(np.uint16),
-            villain_seat=villain.astype(np.uint8),
-            perspective_seat=perspective.astype(np.uint8),
-            num_players=players[of_hand].astype(np.uint8),
-            hand_index=hand_index[of_read_hand],
+            villain_combo=skeletons.combos[villain_seat].astype(np.uint16),
+            villain_seat=pairs.villain.astype(np.uint8),
+            perspective_seat=pairs.perspective.astype(np.uint8),
+            num_players=skeletons.num_players[of_hand].astype(np.uint8),
+            hand_index=np.array(hand_index, dtype=np.int64)[hand_of_read],
             hand_ids=tuple(hand_ids),
-            source_index=source_index[of_read_hand],
+            source_index=np.array(source_index, dtype=np.int64)[hand_of_read],
             sources=tuple(sources),
-            is_label_shown=is_shown[of_hand, villain],
+            is_label_shown=skeletons.is_shown[villain_seat],
         )
-        num_cut = length[of_hand] - kept
-        counts = EncodingCounts(
-            num_hands=len(hands),
-            num_walks=int(np.count_nonzero(is_walk)),
-            num_unlabelled_hands=int(np.count_nonzero(~is_walk & ~has_reads)),
-            num_reads=len(of_hand),
-            num_positions=len(tokens_of_reads),
+
+    def inputs_of(
+        self, skeletons: Skeletons, pairs: "Pairs"
+    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """Return tokens (P,), values (P,) and offsets (N + 1,) of the reads of these pairs, in their order."""
+        of_hand = pairs.of_hand
+        kept = np.minimum(skeletons.lengths, self.max_positions)[of_hand]  # (N,)
+        offsets = np.concatenate([[0], np.cumsum(kept)])  # (N + 1,)
+        start = (np.cumsum(skeletons.lengths) - skeletons.lengths)[of_hand]
+        positions = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], kept)  # (P,)
+        tokens_of_reads = skeletons.tokens[positions]
+        first_seat = np.cumsum(skeletons.num_players) - skeletons.num_players
+        slot = offsets[:-1] + first_slot(0) + skeletons.num_players[of_hand]
+        tokens_of_reads[slot + pairs.villain] = _PREDICT + pairs.villain
+        seen = skeletons.combos[first_seat[of_hand] + pairs.perspective].astype(np.int64)
+        tokens_of_reads[slot + pairs.perspective] = tokens.COMBO_OFFSET + seen
+        return tokens_of_reads, skeletons.values[positions], offsets
+
+    def counts_of(self, skeletons: Skeletons, pairs: "Pairs") -> EncodingCounts:
+        """Return what becomes of hands that are read as these pairs, all of theirs."""
+        length = skeletons.lengths[pairs.of_hand]
+        num_cut = np.maximum(0, length - self.max_positions)
+        has_reads = np.bincount(pairs.of_hand, minlength=skeletons.num_hands) > 0
+        return EncodingCounts(
+            num_hands=skeletons.num_hands,
+            num_walks=int(np.count_nonzero(pairs.is_walk)),
+            num_unlabelled_hands=int(np.count_nonzero(~pairs.is_walk & ~has_reads)),
+            num_reads=len(pairs.of_hand),
+            num_positions=int((length - num_cut).sum()),
             num_cut_reads=int(np.count_nonzero(num_cut)),
             num_cut_positions=int(num_cut.sum()),
         )
-        return reads, counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """Who reads whom in many hands; ascending by hand, villain, perspective."""
+
+    of_hand: npt.NDArray[np.int64]  # (N,)
+    villain: npt.NDArray[np.int64]  # (N,) seats
+    perspective: npt.NDArray[np.int64]  # (N,) seats
+    is_walk: npt.NDArray[np.bool_]  # (H,) nobody put in a voluntary chip
+
+    def take(self, order: npt.NDArray[np.int64]) -> "Pairs":
+        """Return some of the pairs, in this order."""
+        return replace(self, of_hand=self.of_hand[order], villain=self.villain[order], perspective=self.perspective[order])
+
+    def villain_places(self, skeletons: Skeletons) -> npt.NDArray[np.int64]:
+        """Return where the villain's seat is among the seats of all hands."""
+        first_seat = np.cumsum(skeletons.num_players) - skeletons.num_players
+        places: npt.NDArray[np.int64] = first_seat[self.of_hand] + self.villain
+        return places
+
+
+def pairs_of(skeletons: Skeletons) -> Pairs:
+    """Return ``augment_hand`` of many hands. Looks at uncut skeletons: a fold beyond the cut still counts."""
+    length, players = skeletons.lengths, skeletons.num_players
+    has_cards = np.zeros((len(length), MAX_SEATS), dtype=np.bool_)
+    has_cards[np.arange(MAX_SEATS) < players[:, None]] = skeletons.combos != NO_COMBO
+    acting = np.flatnonzero((skeletons.tokens >= _FIRST_FOLD) & (skeletons.tokens < _END_ALL_IN))
+    action, seat = np.divmod(skeletons.tokens[acting], MAX_SEATS)
+    place = (np.searchsorted(np.cumsum(length), acting, side="right") * MAX_SEATS) + seat
+    has_voluntary = np.zeros(has_cards.shape, dtype=np.bool_)
+    has_voluntary.reshape(-1)[place[action >= BaseAction.CALL]] = True
+    has_folded = np.zeros(has_cards.shape, dtype=np.bool_)
+    has_folded.reshape(-1)[place[action == BaseAction.FOLD]] = True
+    is_walk: npt.NDArray[np.bool_] = ~np.any(has_voluntary, axis=1)
+    is_villain = has_cards & (has_voluntary | ~has_folded) & ~is_walk[:, None]
+    # Pairs are few: spread each villain over the seats of its hand, and keep those with cards.
+    hand, villain = np.nonzero(is_villain)
+    row, perspective = np.nonzero(has_cards[hand])
+    is_other = perspective != villain[row]
+    row, perspective = row[is_other], perspective[is_other]
+    return Pairs(of_hand=hand[row], villain=villain[row], perspective=perspective, is_walk=is_walk)
 
 
 def as_watched(reads: Reads) -> Reads:
@@ -203,81 +239,12 @@ def as_watched(reads: Reads) -> Reads:
     tokens_of_reads = kept.tokens.copy()
     shown = np.flatnonzero(tokens_of_reads >= tokens.COMBO_OFFSET)
     of_read = np.searchsorted(kept.offsets, shown, side="right") - 1
-    seat = shown - kept.offsets[of_read] - _first_slot(0) - kept.num_players[of_read]
-    tokens_of_reads[shown] = _HIDE[0] + seat
+    seat = shown - kept.offsets[of_read] - first_slot(0) - kept.num_players[of_read]
+    tokens_of_reads[shown] = _HIDE + seat
     return replace(kept, tokens=tokens_of_reads, perspective_seat=np.full(kept.num_reads, WATCHER, dtype=np.uint8))
 
 
-def _first_slot(num_players: int) -> int:
-    """Return the position of seat 0's hole slot: after bos, the sits, the button and the preflop mark."""
-    return num_players + 3
-
-
-def _pairs_of_hands(
-    skeletons: npt.NDArray[np.uint16], length: npt.NDArray[np.int64], has_cards: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return ``augment_hand`` of many hands as (hand, villain, perspective) flags, and which hands are walks.
-
-    Reads the uncut skeletons: a fold beyond the cut still counts.
-    """
-    action, seat = np.divmod(skeletons, MAX_SEATS)
-    of_hand = np.repeat(np.arange(len(length)), length)
-    is_voluntary = (action >= BaseAction.CALL) & (action <= BaseAction.ALL_IN)
-    is_fold = action == BaseAction.FOLD
-    has_voluntary = np.zeros(has_cards.shape, dtype=np.bool_)
-    has_voluntary[of_hand[is_voluntary], seat[is_voluntary]] = True
-    has_folded = np.zeros(has_cards.shape, dtype=np.bool_)
-    has_folded[of_hand[is_fold], seat[is_fold]] = True
-    is_walk = has_voluntary.sum(axis=1) == 0
-    is_read = has_cards & (has_voluntary | ~has_folded) & ~is_walk[:, None]
-    return is_read[:, :, None] & has_cards[:, None, :] & ~np.eye(MAX_SEATS, dtype=np.bool_), is_walk
-
-
-def _per_seat(flat: npt.NDArray[_T], num_players: npt.NDArray[np.int64], *, fill: int) -> npt.NDArray[_T]:
-    """Return a value per seat of all hands, end to end, as a table of shape (H, S) with ``fill`` where nobody sits."""
-    table = np.full((len(num_players), MAX_SEATS), fill, dtype=flat.dtype)
-    table[np.arange(MAX_SEATS) < num_players[:, None]] = flat
-    return table
-
-
-def _skeleton(hand: CanonicalHand) -> tuple[list[int], list[float]]:
-    """Return tokens and chips, uncut, with every hole slot hidden."""
-    n = len(hand.stacks)
-    stream = [tokens.BOS, *_SIT[:n], _IS_BUTTON[hand.button], tokens.PREFLOP, *_HIDE[:n]]
-    chips = [0.0, *hand.stacks, *_NO_CHIPS[: n + 2]]
-    for kind, seat, added, is_all_in, board in hand.events:
-        if board:
-            stream.append(_MARKS[kind])
-            stream += [tokens.COMMUNITY_OFFSET + card for card in board]
-            chips += _NO_CHIPS[: len(board) + 1]
-        else:
-            stream.append(_EVENT_TOKENS[kind][seat + MAX_SEATS if is_all_in else seat])
-            chips.append(added)
-    return stream, chips
-
-
-def _seat_tokens(action: BaseAction) -> tuple[int, ...]:
-    return tuple(tokens.seat_token(action, seat) for seat in range(MAX_SEATS))
-
-
-def _event_tokens() -> tuple[tuple[int, ...], ...]:
-    """Return, by kind of event, the tokens of the 16 seats and then those for when the action empties the seat's stack."""
-    plain = {kind: BaseAction[kind.name] for kind in EventKind if kind not in BOARD_CARDS}
-    return tuple(
-        _seat_tokens(action) + _seat_tokens(BaseAction.ALL_IN if kind in VOLUNTARY_CHIPS else action)
-        for kind, action in plain.items()
-    )
-
-
-_SHOWN: Final = LabelSource.SHOWN
-_NO_COMBO: Final = -1
-_COMBO_OF_HOLE: Final[dict[tuple[int, int] | None, int]] = {None: _NO_COMBO} | {
-    (int(lo), int(hi)): combo for combo, (lo, hi) in enumerate(cards.COMBO_CARDS)
-}
-_NO_CHIPS: Final = (0.0,) * (MAX_SEATS + 2)
-_SIT: Final = _seat_tokens(BaseAction.SIT)
-_IS_BUTTON: Final = _seat_tokens(BaseAction.IS_BUTTON)
-_HIDE: Final = _seat_tokens(BaseAction.HIDE_HOLE)
-_PREDICT: Final = _seat_tokens(BaseAction.PREDICT_HOLE)
-_EVENT_TOKENS: Final = _event_tokens()
-_MARKS: Final = {EventKind.FLOP: tokens.FLOP, EventKind.TURN: tokens.TURN, EventKind.RIVER: tokens.RIVER}
+_FIRST_FOLD: Final = int(BaseAction.FOLD) * MAX_SEATS
+_END_ALL_IN: Final = (int(BaseAction.ALL_IN) + 1) * MAX_SEATS
+_HIDE: Final = tokens.seat_token(BaseAction.HIDE_HOLE, 0)
+_PREDICT: Final = tokens.seat_token(BaseAction.PREDICT_HOLE, 0)

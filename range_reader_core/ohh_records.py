@@ -1,14 +1,15 @@
 """Bytes of a file -> the JSON objects in it, in bounded memory, whatever separates them.
 
 Writers use blank lines, no blank lines, pretty printing, arrays, several objects a line; crashes leave torn objects and
-NULs. ``iter_records`` yields each object's bytes without decoding it, or a refusal for what is no object, and finds the
-next good one. An object on a line of its own is passed on at a glance; should it not decode after all, ``rescan`` looks
-closer. Only braces and strings matter here; whether an object is a hand is not known.
+NULs. ``iter_parts`` yields each object's bytes without decoding it, or a refusal for what is no object, and finds the
+next good one. Where every line is an object of its own, or blank, lines are passed on by the megabyte at a glance; should one
+not decode after all, ``rescan`` looks closer. Only braces and strings matter here; whether an object is a hand is not known.
 """
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, Final, NamedTuple
 
 from range_reader_core.ohh_rejects import MAX_EXCERPT, RejectReason
@@ -16,6 +17,7 @@ from range_reader_core.ohh_rejects import MAX_EXCERPT, RejectReason
 MAX_RECORD_BYTES: Final = 4 * 1024 * 1024  # a hand takes 2-20 KB
 CHUNK_BYTES: Final = 1024 * 1024
 HEAD_BYTES: Final = 4096
+BLOCK_BYTES: Final = 4 * 1024 * 1024  # read at a time: enough hands to make work on whole arrays worthwhile
 
 
 class Record(NamedTuple):
@@ -26,35 +28,93 @@ class Record(NamedTuple):
     reason: RejectReason | None = None  # None: the braces match
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines of a file, each of which is an object or blank."""
+
+    first: int  # 1-based number of the first line
+    text: bytes
+    objects: list[bytes]  # the lines that are not blank, without their ends
+
+    def records(self, begin: int, end: int) -> list[Record]:
+        """Return some of the objects as records, ends of lines included."""
+        numbers = [number for number, line in enumerate(self.text.split(b"\n"), self.first) if line not in _BLANK]
+        last = self.first + self.text.count(b"\n")  # a line without an end, if there is one
+        return [
+            Record(number, line if number == last else line + b"\n")
+            for number, line in zip(numbers[begin:end], self.objects[begin:end], strict=True)
+        ]
+
+
 def iter_records(stream: BinaryIO) -> Iterator[Record]:
     """Yield the objects of a file in order. A file that is no UTF-8 text yields one file-level refusal and nothing else."""
-    head = stream.read(HEAD_BYTES)
-    if _is_no_text(head):
-        yield Record(0, head[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
+    for part in iter_parts(stream):
+        if isinstance(part, Lines):
+            yield from part.records(0, len(part.objects))
+        else:
+            yield part
+
+
+def iter_parts(stream: BinaryIO) -> Iterator[Lines | Record]:
+    """Yield the same objects, many at once where each has a line of its own."""
+    text = stream.read(HEAD_BYTES)
+    if _is_no_text(text):
+        yield Record(0, text[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
         return
-    head = head.removeprefix(b"\xef\xbb\xbf") + stream.readline(CHUNK_BYTES)
+    text = text.removeprefix(b"\xef\xbb\xbf")
     scanner = _Scanner()
-    is_idle = True
     number = 1
-    for part in (io.BytesIO(head), stream):
-        read_line = part.readline
-        while line := read_line(CHUNK_BYTES):
-            if is_idle and line.startswith(b'{"') and line.endswith((b"}}\n", b"}}\r\n", b"}}")):
-                yield _new(Record, (number, line, None))
-                number += 1
-            elif is_idle and line == b"\n":
-                number += 1
-            else:
-                lines = _printed_lines(line, read_line) if is_idle and line.rstrip() == b"{" else [line]
-                if len(lines) > 1 and lines[-1].rstrip() == b"}":
-                    yield Record(number, b"".join(lines))
-                    number += len(lines)
-                    continue
-                for piece in lines:
-                    yield from scanner.feed(piece, number)
-                    number += piece.endswith(b"\n")
-                is_idle = scanner.is_idle
+    while True:
+        text += stream.read(BLOCK_BYTES)
+        if not text.endswith(b"\n"):
+            text += stream.readline(CHUNK_BYTES)
+        if not text:
+            break
+        objects = _objects(text)
+        if objects is None:
+            for part, is_last in ((io.BytesIO(text), False), (stream, True)):
+                number = yield from _read_lines(part.readline, number, scanner, until_idle=is_last)
+        else:
+            yield Lines(number, text, objects)
+            number += text.count(b"\n")
+        text = b""
     yield from scanner.finish()
+
+
+def _objects(text: bytes) -> list[bytes] | None:
+    """Return the lines that are not blank if each is an object to all appearances, else None."""
+    if text[:2] not in _PLAIN_STARTS:
+        return None
+    lines = text.split(b"\n")
+    objects = list(filter(None, lines))
+    if b"\r" in text:
+        objects = [line for line in objects if line != b"\r"]
+    is_plain = all([line[:2] == b'{"' and line.endswith(_OBJECT_ENDS) for line in objects])  # noqa: C419 - a generator is slower
+    return objects if is_plain and max(map(len, objects), default=0) < CHUNK_BYTES else None
+
+
+def _read_lines(
+    read_line: Callable[[int], bytes], number: int, scanner: "_Scanner", *, until_idle: bool
+) -> Generator[Record, None, int]:
+    """Yield the objects of lines, to the end or until none is pending, and return the number of the next line."""
+    is_idle = scanner.is_idle
+    while not (until_idle and is_idle) and (line := read_line(CHUNK_BYTES)):
+        if is_idle and line.startswith(b'{"') and line.endswith((b"}}\n", b"}}\r\n", b"}}")):
+            yield Record(number, line)
+            number += 1
+        elif is_idle and line == b"\n":
+            number += 1
+        else:
+            lines = _printed_lines(line, read_line) if is_idle and line.rstrip() == b"{" else [line]
+            if len(lines) > 1 and lines[-1].rstrip() == b"}":
+                yield Record(number, b"".join(lines))
+                number += len(lines)
+                continue
+            for piece in lines:
+                yield from scanner.feed(piece, number)
+                number += piece.endswith(b"\n")
+            is_idle = scanner.is_idle
+    return number
 
 
 def _printed_lines(line: bytes, read_line: Callable[[int], bytes]) -> list[bytes]:
@@ -74,9 +134,6 @@ def rescan(record: Record) -> Iterator[Record]:
     scanner = _Scanner()
     yield from scanner.feed(record.data, record.line)
     yield from scanner.finish()
-
-
-_new = tuple.__new__
 
 
 class _Scanner:
@@ -193,6 +250,9 @@ class _Scanner:
             self.junk = b""
 
 
+_BLANK: Final = (b"", b"\r")
+_PLAIN_STARTS: Final = (b'{"', b"\n{", b"\r\n", b"\n\n", b"\n")
+_OBJECT_ENDS: Final = (b"}}", b"}}\r")
 _MAX_TORN_BYTES: Final = 256 * 1024  # looking twice at the same bytes has to end somewhere
 _MIN_LOOKAHEAD: Final = 16  # enough to see whether a brace opens a wrapper
 _QUOTE: Final = ord('"')

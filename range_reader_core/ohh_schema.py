@@ -104,38 +104,50 @@ class OhhRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 def decode_exact(data: bytes) -> OhhHand | None:
     """Return the hand of a record in rs-poker's exact layout, or None where anything at all differs."""
     try:
-        hand = _decode(data).ohh
+        hand = decode_record(data).ohh
     except (msgspec.DecodeError, RecursionError):
         return None
-    return hand if data.count(b":") == _num_colons(hand) else None
+    # An escaped colon in the date would hide a repeated key from the count.
+    return hand if data.count(b":") == _num_colons(hand) and b"\\" not in data else None
 
 
-_NUM_KEYS_HAND: Final = 1 + 19 + 2  # the wrapper's, the hand's, the bet limit's
-_NUM_KEYS_PLAYER: Final = 6
-_NUM_KEYS_ROUND: Final = 3
-_NUM_KEYS_ACTION: Final = 5
-_NUM_KEYS_POT: Final = 3
-_NUM_KEYS_WIN: Final = 2
-_decode = msgspec.json.Decoder(OhhRecord).decode
+def num_keys(
+    *, num_hands: int, num_players: int, num_pots: int, num_wins: int, num_rounds: int, num_actions: int, num_cards: int
+) -> int:
+    """Return how many keys records in the exact layout name; ``num_cards`` counts the rounds and actions that name cards.
+
+    All keys of the layout are required and no others allowed, so a surplus of colons outside of texts can only be a repeated
+    key.
+    """
+    return 22 * num_hands + 6 * num_players + 3 * num_pots + 2 * num_wins + 3 * num_rounds + 5 * num_actions + num_cards
+
+
+decode_record = msgspec.json.Decoder(OhhRecord).decode
 
 
 def _num_colons(hand: OhhHand) -> int:
     """Count the colons of a record that names each of its keys once and has colons in no text but the date.
 
-    All keys of the layout are required and no others allowed, so a surplus can only be a repeated key or a colon in a
-    name; both are left to the slow path, which tells them apart.
+    A surplus is a repeated key or a colon in a name; both are left to the slow path, which tells them apart.
     """
     date = hand.start_date_utc
-    count = _NUM_KEYS_HAND + _NUM_KEYS_PLAYER * len(hand.players) + _NUM_KEYS_POT * len(hand.pots)
-    if date is not None:
-        count += date.count(":")
+    num_wins = num_actions = num_cards = 0
     for pot in hand.pots:
-        count += _NUM_KEYS_WIN * len(pot.player_wins)
+        num_wins += len(pot.player_wins)
     for played_round in hand.rounds:
-        count += _NUM_KEYS_ROUND + _NUM_KEYS_ACTION * len(played_round.actions)
+        num_actions += len(played_round.actions)
         if played_round.cards is not None:
-            count += 1
+            num_cards += 1
         for action in played_round.actions:
             if action.cards is not None:
-                count += 1
-    return count
+                num_cards += 1
+    count = num_keys(
+        num_hands=1,
+        num_players=len(hand.players),
+        num_pots=len(hand.pots),
+        num_wins=num_wins,
+        num_rounds=len(hand.rounds),
+        num_actions=num_actions,
+        num_cards=num_cards,
+    )
+    return count if date is None else count + date.count(":")

@@ -1,9 +1,9 @@
 """What lies in the folder of hand histories: every file with its content hash, or with the reason why it is left out.
 
-A file is what its bytes are; names and times only save reading it again. ``version_of`` names a state of the folder, and two
-states with the same contents under other names have one version. Only regular files inside the folder count: a link that
-leads out of it is refused, so that nobody makes the pipeline read what it was not given. What files mean is no business of
-this module, and the sensor uses it every half minute, so it imports nothing heavy.
+A file is what its bytes are, and how its suffix says to read them; names and times only save reading it again. ``version_of`` names
+a state of the folder, and two states with the same contents under other names have one version. Only regular files inside the
+folder count: a link that leads out of it is refused, so that nobody makes the pipeline read what it was not given. What files mean
+is no business of this module, and the sensor uses it every half minute, so it imports nothing heavy.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from range_reader_pipeline.storage import read_json, write_json, written_aside
-from range_reader_pipeline.suffixes import content_suffix
+from range_reader_pipeline.suffixes import content_suffix, reading_of
 
 RACY_NS: Final = 2_000_000_000  # a file this young may change again within one tick of its clock: hash it anew next time
 BLOCK_BYTES: Final = 1 << 20
@@ -46,6 +46,11 @@ class FileEntry:
     status: FileStatus = FileStatus.OK
     reason: str = ""  # for a person, "" where the status is OK
 
+    @property
+    def content(self) -> str:
+        """What the pipeline knows the file by: its bytes, and how its name says to read them; "" unless the status is OK."""
+        return f"{self.sha256}.{reading_of(self.name)}" if self.sha256 else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
@@ -73,7 +78,7 @@ class Catalogue:
     @property
     def version(self) -> str:
         """The version of the readable contents."""
-        return version_of(entry.sha256 for entry in self.readable)
+        return version_of(entry.content for entry in self.readable)
 
     @property
     def listing_version(self) -> str:
@@ -109,9 +114,9 @@ class HashMemo:
         return saved[3]
 
 
-def version_of(sha256s: Iterable[str]) -> str:
+def version_of(contents: Iterable[str]) -> str:
     """Return the version of a set of contents; order and repetition do not matter."""
-    return hashlib.sha256("\n".join(sorted(set(sha256s))).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(sorted(set(contents))).encode()).hexdigest()[:16]
 
 
 def list_folder(folder: Path, skip: Path | None = None) -> Catalogue:

@@ -4,7 +4,7 @@ Every field has a default, so that one press of Materialize is enough. The folde
 the pipeline write outside its home.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import dagster as dg
 from pydantic import Field
@@ -52,6 +52,13 @@ class EncodedShardsConfig(dg.Config):
             "perspective) pair of one hand, about 110 bytes on disk."
         ),
     )
+    labels: Literal["all", "dealt"] = Field(
+        default="all",
+        description=(
+            "Whose cards are targets. all: every villain whose cards are known. dealt: only those whom the record deals "
+            "their cards, not those known only because they were shown, which is a biased sample: mostly good hands are shown."
+        ),
+    )
     shuffle_seed: int = Field(
         default=0, ge=0, lt=2**63, description="Another seed puts the reads in another order. Which split a hand is in stays."
     )
@@ -61,4 +68,4 @@ def shuffle_config(config: EncodedShardsConfig) -> "ShuffleConfig":
     """Return what decides where a read lies."""
     from range_reader_pipeline.shuffle import ShuffleConfig
 
-    return ShuffleConfig(seed=config.shuffle_seed, reads_per_shard=config.reads_per_shard)
+    return ShuffleConfig(seed=config.shuffle_seed, reads_per_shard=config.reads_per_shard, labels=config.labels)

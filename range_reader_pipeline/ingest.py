@@ -1,28 +1,28 @@
 """From one input file to its cache entry, and from many files to theirs, spread over processes.
 
-A file is parsed and encoded in chunks of hands, so memory does not grow with it. What is cached under a content hash was read
-under that hash: the bytes are hashed as they pass, and a file that changed since the catalogue saw it leaves no entry. Records
+A file is parsed and encoded in chunks of hands, so memory does not grow with it. What is cached under a content was read
+under it: the bytes are hashed as they pass, and a file that changed since the catalogue saw it leaves no entry. Records
 that are refused become rejects, never exceptions. Order among files, splits and repeats across files are the shuffle's business.
 """
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from range_reader_core.encoder import ENCODER_VERSION, EncodingCounts, HandEncoder
+from range_reader_core.encoder import ENCODER_VERSION, EncodingCounts, HandEncoder, pairs_of
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.ohh_rejects import Reject
 from range_reader_core.partition import hand_hashes
-from range_reader_pipeline.notations import parse_hands
+from range_reader_core.skeletons import NamedSkeletons, named_joined, skeletons_of
+from range_reader_pipeline.notations import read_hands
 from range_reader_pipeline.reads_cache import EntryWriter, FileCounts, ReadsCache
 from range_reader_pipeline.streams import HashingReader, PlainStream
 from range_reader_pipeline.workers import Workers
 
+CACHE_VERSION: Final = "2"  # of the layout of an entry: raise it when the same hands would be stored differently
 CHUNK_HANDS: Final = 2_000
 CHUNK_REJECTS: Final = 2_000
 FILE_BROKEN: Final = "FILE_BROKEN"  # code of a compressed file that ends badly; what it held before counts
@@ -34,7 +34,7 @@ class FileTask:
 
     path: Path
     name: str  # for messages and rejects
-    sha256: str
+    content: str  # see ``FileEntry.content``
     cache: ReadsCache
 
 
@@ -43,14 +43,14 @@ class FileOutcome:
     """What came of a task."""
 
     name: str
-    sha256: str
+    content: str
     counts: FileCounts | None  # None: no entry was made
     problem: str = ""  # why not
 
 
 def open_cache(folder: Path) -> ReadsCache:
     """Return the cache for what this version of the code encodes."""
-    return ReadsCache(folder, ENCODER_VERSION)
+    return ReadsCache(folder, f"{ENCODER_VERSION}_{CACHE_VERSION}")
 
 
 def ingest_file(task: FileTask) -> FileOutcome:
@@ -62,22 +62,22 @@ def ingest_file(task: FileTask) -> FileOutcome:
     try:
         source = HashingReader(task.path)
     except OSError as error:
-        return FileOutcome(name=task.name, sha256=task.sha256, counts=None, problem=error.strerror or str(error))
+        return FileOutcome(name=task.name, content=task.content, counts=None, problem=error.strerror or str(error))
     stream = PlainStream(source, task.path.name)
     try:
-        with task.cache.writer(task.sha256) as entry, _without_garbage_collection():
+        with task.cache.writer(task.content) as entry, _without_garbage_collection():
             counts = _encode(stream, task.name, entry)
-            _require_content(source, task.sha256)
+            _require_content(source, task.content)
             entry.finish(counts)
     except _ChangedError as error:
-        return FileOutcome(name=task.name, sha256=task.sha256, counts=None, problem=str(error))
+        return FileOutcome(name=task.name, content=task.content, counts=None, problem=str(error))
     except OSError:
         if source.error is None:
             raise
-        return FileOutcome(name=task.name, sha256=task.sha256, counts=None, problem=str(source.error))
+        return FileOutcome(name=task.name, content=task.content, counts=None, problem=str(source.error))
     finally:
         stream.close()
-    return FileOutcome(name=task.name, sha256=task.sha256, counts=counts)
+    return FileOutcome(name=task.name, content=task.content, counts=counts)
 
 
 def ingest_files(
@@ -93,24 +93,24 @@ def ingest_files(
     outcomes: dict[str, FileOutcome] = {}
     missing: list[FileTask] = []
     for task in tasks:
-        counts = task.cache.counts(task.sha256)
+        counts = task.cache.counts(task.content)
         if counts is None:
             missing.append(task)
         else:
-            outcomes[task.sha256] = FileOutcome(name=task.name, sha256=task.sha256, counts=counts)
+            outcomes[task.content] = FileOutcome(name=task.name, content=task.content, counts=counts)
     num_cached = len(outcomes)
     missing.sort(key=_size, reverse=True)
     encoded = workers.map(ingest_file, missing, lambda count, outcome: on_done(num_cached + count, outcome))
-    outcomes.update((outcome.sha256, outcome) for outcome in encoded)
-    return [outcomes[task.sha256] for task in tasks]
+    outcomes.update((outcome.content, outcome) for outcome in encoded)
+    return [outcomes[task.content] for task in tasks]
 
 
 class _ChangedError(Exception):
     """The bytes read are not those that were catalogued."""
 
 
-def _require_content(source: HashingReader, sha256: str) -> None:
-    if source.sha256_to_end() != sha256:
+def _require_content(source: HashingReader, content: str) -> None:
+    if not content.startswith(source.sha256_to_end()):
         msg = "changed since it was catalogued"
         raise _ChangedError(msg)
 
@@ -135,56 +135,69 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def _encode(stream: PlainStream, name: str, entry: EntryWriter) -> FileCounts:
-    encoder = HandEncoder()
-    encoding = EncodingCounts()
+    hands = _Hands(entry)
     by_code: dict[str, int] = {}
     num_rejected = 0
     is_failed = False
-    hands: list[CanonicalHand] = []
     rejects: list[dict[str, Any]] = []
-    for parsed in parse_hands(stream, name):
-        if isinstance(parsed, CanonicalHand):
-            hands.append(parsed)
-            if len(hands) == CHUNK_HANDS:
-                encoding += _add_hands(encoder, hands, entry)
-                hands.clear()
-        else:
-            by_code[parsed.reason.value] = by_code.get(parsed.reason.value, 0) + 1
-            num_rejected += not parsed.reason.is_file_level
-            is_failed |= parsed.reason.is_file_level
-            rejects.append(_reject_row(parsed))
+    for found in read_hands(stream, name):
+        if isinstance(found, Reject):
+            by_code[found.reason.value] = by_code.get(found.reason.value, 0) + 1
+            num_rejected += not found.reason.is_file_level
+            is_failed |= found.reason.is_file_level
+            rejects.append(_reject_row(found))
             if len(rejects) == CHUNK_REJECTS:
                 entry.add_rejects(rejects)
                 rejects.clear()
-    encoding += _add_hands(encoder, hands, entry)
+        else:
+            hands.add(found)
     if stream.problem is not None:
         by_code[FILE_BROKEN] = 1
         is_failed = True
         rejects.append({"line": 0, "hand_id": "", "code": FILE_BROKEN, "message": stream.problem, "excerpt": ""})
     entry.add_rejects(rejects)
-    return FileCounts(encoding=encoding, num_rejected=num_rejected, by_code=by_code, is_failed=is_failed)
+    return FileCounts(encoding=hands.finish(), num_rejected=num_rejected, by_code=by_code, is_failed=is_failed)
 
 
-def _add_hands(encoder: HandEncoder, hands: list[CanonicalHand], entry: EntryWriter) -> EncodingCounts:
-    """Encode and store hands. Of hands with one id only the first has reads: it is the one that any repeat loses to."""
-    hand_ids = [hand.hand_id for hand in hands]
-    row_of_id = {hand_id: row for row, hand_id in reversed(list(enumerate(hand_ids)))}  # the first row of each
-    is_unique = len(row_of_id) == len(hands)
-    reads, counts = encoder.encode_hands(hands if is_unique else [hands[row] for row in sorted(row_of_id.values())])
-    num_reads = np.zeros(len(hands), dtype=np.int64)
-    rows = [row_of_id[hand_id] for hand_id in reads.hand_ids]
-    num_reads[rows] = np.bincount(reads.hand_index, minlength=len(rows))
-    entry.add_reads(reads)
-    entry.add_hands(
-        hand_ids,
-        [hand.source for hand in hands],
-        hand_hashes(hand_ids),
-        [hand.content_hash for hand in hands],
-        num_reads,
-    )
-    if is_unique:
-        return counts
-    return EncodingCounts(**{**asdict(counts), "num_hands": len(hands)})
+class _Hands:
+    """Collects hands in the order of the file and stores them in chunks."""
+
+    def __init__(self, entry: EntryWriter) -> None:
+        self._entry = entry
+        self._encoder = HandEncoder()
+        self._counts = EncodingCounts()
+        self._parts: list[NamedSkeletons] = []
+        self._single: list[CanonicalHand] = []  # that follow the parts
+        self._num_hands = 0
+
+    def add(self, hands: NamedSkeletons | CanonicalHand) -> None:
+        if isinstance(hands, CanonicalHand):
+            self._single.append(hands)
+            self._num_hands += 1
+        else:
+            self._close_single()
+            self._parts.append(hands)
+            self._num_hands += hands.num_hands
+        if self._num_hands >= CHUNK_HANDS:
+            self._store()
+
+    def finish(self) -> EncodingCounts:
+        self._store()
+        return self._counts
+
+    def _close_single(self) -> None:
+        if self._single:
+            self._parts.append(skeletons_of(self._single))
+            self._single.clear()
+
+    def _store(self) -> None:
+        self._close_single()
+        if self._parts:
+            hands = named_joined(self._parts)
+            self._counts += self._encoder.counts_of(hands.skeletons, pairs_of(hands.skeletons))
+            self._entry.add_hands(hands, hand_hashes(hands.hand_ids))
+        self._parts.clear()
+        self._num_hands = 0
 
 
 def _reject_row(reject: Reject) -> dict[str, Any]:

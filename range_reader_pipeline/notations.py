@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from range_reader_core.hand import CanonicalHand
-from range_reader_core.ohh import parse_ohh
+from range_reader_core.ohh import parse_ohh, read_ohh
 from range_reader_core.ohh_rejects import Reject
+from range_reader_core.skeletons import NamedSkeletons
 from range_reader_pipeline.phh import parse_phh
 from range_reader_pipeline.suffixes import PHH_SUFFIXES, content_suffix
 
@@ -17,3 +18,9 @@ def parse_hands(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Re
     """
     parse = parse_phh if content_suffix(file_name) in PHH_SUFFIXES else parse_ohh
     return parse(stream, file_name)
+
+
+def read_hands(stream: BinaryIO, file_name: str) -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
+    """Yield the same hands in the same order, ordinary ones as the skeletons that they encode to, many at once."""
+    read = parse_phh if content_suffix(file_name) in PHH_SUFFIXES else read_ohh
+    return read(stream, file_name)

@@ -23,7 +23,7 @@ from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.shuffle import ShardInfo, ShuffleConfig
 from range_reader_pipeline.storage import ASIDE, aside_path, link_target, point_link, read_json, replace_folder, write_json
 
-LAYOUT_VERSION: Final = "1"  # of shards and their order: raise it when the same reads would be written differently
+LAYOUT_VERSION: Final = "2"  # of shards and their order: raise it when the same reads would be written differently
 MANIFEST: Final = "manifest.json"
 PREVIOUS: Final = "previous"  # link beside the versions
 
@@ -41,9 +41,9 @@ def code_version() -> dict[str, str]:
     }
 
 
-def shards_version(sha256s: Sequence[str], config: ShuffleConfig) -> str:
+def shards_version(contents: Sequence[str], config: ShuffleConfig) -> str:
     """Return the version of the shards that these contents, this code and this config make."""
-    identity = {"inputs": version_of(sha256s), "code": code_version(), "config": asdict(config)}
+    identity = {"inputs": version_of(contents), "code": code_version(), "config": asdict(config)}
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -66,13 +66,13 @@ def whole_manifest(folder: Path) -> Manifest | None:
 
 
 def make_manifest(
-    version: str, sha256s: Sequence[str], config: ShuffleConfig, shards: Sequence[ShardInfo], counts: dict[str, Any]
+    version: str, contents: Sequence[str], config: ShuffleConfig, shards: Sequence[ShardInfo], counts: dict[str, Any]
 ) -> Manifest:
     """Return what is remembered of a version. No names, times or machines: equal shards have equal manifests."""
     return {
         "version": version,
-        "source_version": version_of(sha256s),
-        "inputs": sorted(set(sha256s)),
+        "source_version": version_of(contents),
+        "inputs": sorted(set(contents)),
         "code": code_version(),
         "config": asdict(config),
         "counts": counts,

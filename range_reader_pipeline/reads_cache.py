@@ -1,9 +1,10 @@
-"""Encoded reads of single input files, by content: what lets a new file be added without encoding the others again.
+"""Encoded hands of single input files, by content: what lets a new file be added without encoding the others again.
 
-A file's entry is named by the hash of its bytes and the version of the code that encoded it, and consists of ``.hands.parquet``
-(one row a hand, those without reads too), ``.rejects.parquet`` (if there are any) and ``.parquet`` (the reads, in the order of
-their hands). The reads are written last and hold the counts, so an entry without them does not exist. Pages carry checksums:
-an entry damaged on disk raises ``CorruptCacheError`` and is encoded again. Nothing here knows other files, splits or order.
+A file's entry is named by its content (the hash of its bytes and how its name says to read them) and the version of the code
+that encoded it. It consists of ``.rejects.parquet`` and ``.parquet``: one row a hand, its skeleton and hole cards once, of which
+the shuffle makes the reads. The hands are written last and hold the counts, so an entry without them does not exist. Pages carry
+checksums: an entry damaged on disk raises ``CorruptCacheError`` and is encoded again. Nothing here knows other files, splits or
+order.
 """
 
 import json
@@ -21,30 +22,22 @@ import pyarrow.parquet as pq
 
 from range_reader_core.encoder import EncodingCounts
 from range_reader_core.partition import HASH_BYTES
-from range_reader_core.reads import Reads
+from range_reader_core.skeletons import NamedSkeletons, Skeletons
 from range_reader_pipeline.storage import written_aside
 
 COUNTS_KEY: Final = b"range_reader.counts"
 UNUSED_SECONDS: Final = 7 * 86_400  # entries that no catalogue names are kept so long, for files that come back
 
-READS_SCHEMA: Final = pa.schema(
-    [
-        pa.field("actions", pa.list_(pa.uint16())),
-        pa.field("values", pa.list_(pa.float32())),
-        pa.field("villain_combo", pa.uint16()),
-        pa.field("villain_seat", pa.uint8()),
-        pa.field("perspective_seat", pa.uint8()),
-        pa.field("num_players", pa.uint8()),
-        pa.field("is_label_shown", pa.bool_()),
-    ]
-)
 HANDS_SCHEMA: Final = pa.schema(
     [
         pa.field("hand_id", pa.string()),
         pa.field("source", pa.string()),
         pa.field("id_hash", pa.binary(HASH_BYTES)),  # decides side and place, and finds repeats without holding ids in memory
-        pa.field("content_hash", pa.string()),  # tells a repeat from a conflict
-        pa.field("num_reads", pa.uint16()),
+        pa.field("digest", pa.uint64()),  # tells a repeat from a conflict
+        pa.field("tokens", pa.list_(pa.uint16())),  # of the skeleton
+        pa.field("values", pa.list_(pa.float32())),
+        pa.field("combos", pa.list_(pa.int16())),  # per seat
+        pa.field("is_shown", pa.list_(pa.bool_())),  # per seat
     ]
 )
 REJECTS_SCHEMA: Final = pa.schema(
@@ -58,24 +51,24 @@ REJECTS_SCHEMA: Final = pa.schema(
 )
 _FAST: Final[dict[str, Any]] = {
     "compression": "lz4",
-    "use_dictionary": False,
+    "use_dictionary": ["source"],
     "write_statistics": False,
     "write_page_checksum": True,
 }
 
 
 class CorruptCacheError(ValueError):
-    """An entry cannot be read; ``sha256`` names the content that has to be encoded again."""
+    """An entry cannot be read; ``content`` names what has to be encoded again."""
 
-    def __init__(self, sha256: str, problem: str) -> None:
+    def __init__(self, content: str, problem: str) -> None:
         """Name the content and the problem. Both are the exception's arguments, or it could not leave a worker process."""
-        super().__init__(sha256, problem)
-        self.sha256 = sha256
+        super().__init__(content, problem)
+        self.content = content
         self.problem = problem
 
     def __str__(self) -> str:
         """Return what a person should read."""
-        return f"the cached reads of content {self.sha256[:16]} cannot be read ({self.problem})"
+        return f"the cached reads of content {self.content[:16]} cannot be read ({self.problem})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,71 +83,52 @@ class FileCounts:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some of an entry's hands, with their reads in the order of the hands."""
+    """Some of an entry's hands."""
 
     hand_ids: pa.Array
-    id_hashes: npt.NDArray[np.uint64]  # (H, 2)
     sources: pa.Array
-    num_reads: npt.NDArray[np.int64]  # (H,) per hand
-    reads: pa.RecordBatch  # in READS_SCHEMA
+    id_hashes: npt.NDArray[np.uint64]  # (H, 2)
+    skeletons: Skeletons
 
 
 class EntryWriter:
-    """Takes one file's hands, reads and rejects, chunk by chunk."""
+    """Takes one file's hands and rejects, chunk by chunk."""
 
-    def __init__(self, reads_path: Path, hands_path: Path, rejects_path: Path) -> None:
+    def __init__(self, hands_path: Path, rejects_path: Path) -> None:
         """Open the entry's files."""
-        self._reads = pq.ParquetWriter(reads_path, READS_SCHEMA, **_FAST)
         self._hands = pq.ParquetWriter(hands_path, HANDS_SCHEMA, **_FAST)
-        self._rejects = pq.ParquetWriter(rejects_path, REJECTS_SCHEMA, compression="zstd", write_statistics=False)
-        self.has_rejects = False
+        self._rejects = pq.ParquetWriter(
+            rejects_path, REJECTS_SCHEMA, compression="zstd", write_statistics=False, write_page_checksum=True
+        )
 
-    def add_reads(self, reads: Reads) -> None:
-        """Append reads, which belong to the hands added next, in order."""
-        offsets = pa.array(reads.offsets.astype(np.int32))
-        columns = [
-            pa.ListArray.from_arrays(offsets, pa.array(reads.tokens)),
-            pa.ListArray.from_arrays(offsets, pa.array(reads.values)),
-            pa.array(reads.villain_combo),
-            pa.array(reads.villain_seat),
-            pa.array(reads.perspective_seat),
-            pa.array(reads.num_players),
-            pa.array(reads.is_label_shown),
-        ]
-        self._reads.write_table(pa.Table.from_arrays(columns, schema=READS_SCHEMA))
-
-    def add_hands(
-        self,
-        hand_ids: Sequence[str],
-        sources: Sequence[str],
-        id_hashes: npt.NDArray[np.uint64],
-        content_hashes: Sequence[str],
-        num_reads: npt.NDArray[np.int64],
-    ) -> None:
+    def add_hands(self, hands: NamedSkeletons, id_hashes: npt.NDArray[np.uint64]) -> None:
         """Append hands, with the (H, 2) hashes of their ids."""
+        skeletons = hands.skeletons
         columns = [
-            pa.array(hand_ids, pa.string()),
-            pa.array(sources, pa.string()),
-            pa.FixedSizeBinaryArray.from_buffers(pa.binary(HASH_BYTES), len(hand_ids), [None, pa.py_buffer(id_hashes.tobytes())]),
-            pa.array(content_hashes, pa.string()),
-            pa.array(num_reads.astype(np.uint16)),
+            pa.array(hands.hand_ids, pa.string()),
+            pa.DictionaryArray.from_arrays(pa.array(hands.source_index), pa.array(hands.sources, pa.string())).cast(pa.string()),
+            pa.FixedSizeBinaryArray.from_buffers(pa.binary(HASH_BYTES), len(id_hashes), [None, pa.py_buffer(id_hashes.tobytes())]),
+            pa.array(hands.digests),
+            _lists(skeletons.tokens, skeletons.lengths),
+            _lists(skeletons.values, skeletons.lengths),
+            _lists(skeletons.combos, skeletons.num_players),
+            _lists(skeletons.is_shown, skeletons.num_players),
         ]
         self._hands.write_table(pa.Table.from_arrays(columns, schema=HANDS_SCHEMA))
 
     def add_rejects(self, rows: Sequence[dict[str, Any]]) -> None:
         """Append rejects, as rows of ``REJECTS_SCHEMA``."""
         if rows:
-            self.has_rejects = True
             self._rejects.write_table(pa.Table.from_pylist(rows, schema=REJECTS_SCHEMA))
 
     def finish(self, counts: FileCounts) -> None:
         """Store the counts and close the files."""
-        self._reads.add_key_value_metadata({COUNTS_KEY: json.dumps(asdict(counts), sort_keys=True).encode()})
+        self._hands.add_key_value_metadata({COUNTS_KEY: json.dumps(asdict(counts), sort_keys=True).encode()})
         self.close()
 
     def close(self) -> None:
         """Close the files; harmless when they are closed."""
-        for writer in (self._reads, self._hands, self._rejects):
+        for writer in (self._hands, self._rejects):
             writer.close()
 
 
@@ -165,90 +139,89 @@ class ReadsCache:
     folder: Path
     version: str  # of parser and encoder
 
-    def path(self, sha256: str) -> Path:
-        """Return where the reads of this content are kept."""
-        return self.folder / f"{sha256}-{self.version}.parquet"
+    def path(self, content: str) -> Path:
+        """Return where the hands of this content are kept."""
+        return self.folder / f"{content}-{self.version}.parquet"
 
     @contextmanager
-    def writer(self, sha256: str) -> Iterator[EntryWriter]:
+    def writer(self, content: str) -> Iterator[EntryWriter]:
         """Yield a writer; on leaving, the entry appears at once, on an error nothing does."""
-        path = self.path(sha256)
-        hands_path, rejects_path = _hands_path(path), _rejects_path(path)
-        # Leaving renames in reverse: rejects, hands, and the reads last.
-        with written_aside(path) as reads, written_aside(hands_path) as hands, written_aside(rejects_path) as rejects:
-            entry = EntryWriter(reads, hands, rejects)
+        path = self.path(content)
+        # Leaving renames in reverse: the hands last.
+        with written_aside(path) as hands, written_aside(_rejects_path(path)) as rejects:
+            entry = EntryWriter(hands, rejects)
             try:
                 yield entry
             finally:
                 entry.close()
 
-    def counts(self, sha256: str) -> FileCounts | None:
+    def counts(self, content: str) -> FileCounts | None:
         """Return the counts of an entry, None where there is no entry or it cannot be read."""
-        path = self.path(sha256)
+        path = self.path(content)
         try:
             metadata = pq.read_metadata(path).metadata or {}
             fields = json.loads(metadata[COUNTS_KEY])
             counts = FileCounts(**{**fields, "encoding": EncodingCounts(**fields["encoding"])})
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             return None
-        is_whole = _hands_path(path).exists() and _rejects_path(path).exists()
-        return counts if is_whole else None
+        return counts if _rejects_path(path).exists() else None
 
-    def id_hashes(self, sha256: str) -> npt.NDArray[np.uint64]:
+    def id_hashes(self, content: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the ids of an entry's hands, shape (H, 2).
 
         Raises:
             CorruptCacheError: they cannot be read.
         """
-        return _words(self._hands_column(sha256, "id_hash"))
+        return _words(self.hands_column(content, "id_hash"))
 
-    def hand_texts(self, sha256: str, column: str) -> pa.Array:
-        """Return ``hand_id``, ``source`` or ``content_hash`` of an entry's hands.
+    def hands_column(self, content: str, column: str) -> pa.ChunkedArray:
+        """Return one column of ``HANDS_SCHEMA``.
+
+        Raises:
+            CorruptCacheError: it cannot be read.
+        """
+        with self._reading(content):
+            return pq.read_table(self.path(content), columns=[column], page_checksum_verification=True)[column]
+
+    def chunks(self, content: str) -> Iterator[Chunk]:
+        """Yield an entry's hands, a few thousand at a time.
 
         Raises:
             CorruptCacheError: they cannot be read.
         """
-        return self._hands_column(sha256, column).combine_chunks()
-
-    def chunks(self, sha256: str) -> Iterator[Chunk]:
-        """Yield an entry's hands and reads, a few thousand hands at a time.
-
-        Raises:
-            CorruptCacheError: they cannot be read.
-        """
-        path = self.path(sha256)
-        with (
-            self._reading(sha256),
-            pq.ParquetFile(_hands_path(path), page_checksum_verification=True) as hands_file,
-            pq.ParquetFile(path, page_checksum_verification=True) as reads_file,
-        ):
-            for group in range(hands_file.num_row_groups):  # the writer makes one of each per chunk
-                hands = hands_file.read_row_group(group, columns=["hand_id", "id_hash", "source", "num_reads"]).combine_chunks()
-                reads = reads_file.read_row_group(group).combine_chunks()
-                if not reads.num_rows:
+        with self._reading(content), pq.ParquetFile(self.path(content), page_checksum_verification=True) as file:
+            for group in range(file.num_row_groups):
+                hands = file.read_row_group(group).combine_chunks()
+                if not hands.num_rows:
                     continue
-                yield Chunk(
-                    hand_ids=hands["hand_id"].chunk(0),
-                    id_hashes=_words(hands["id_hash"]),
-                    sources=hands["source"].chunk(0),
-                    num_reads=hands["num_reads"].to_numpy().astype(np.int64),
-                    reads=reads.to_batches()[0],
+                columns = {name: hands[name].chunk(0) for name in ("hand_id", "source", "tokens", "values", "combos", "is_shown")}
+                skeletons = Skeletons(
+                    tokens=columns["tokens"].flatten().to_numpy(),
+                    values=columns["values"].flatten().to_numpy(),
+                    lengths=np.diff(columns["tokens"].offsets.to_numpy()).astype(np.int64),
+                    num_players=np.diff(columns["combos"].offsets.to_numpy()).astype(np.int64),
+                    combos=columns["combos"].flatten().to_numpy(),
+                    is_shown=columns["is_shown"].flatten().to_numpy(zero_copy_only=False),
                 )
+                yield Chunk(columns["hand_id"], columns["source"], _words(hands["id_hash"]), skeletons)
 
-    def rejects(self, sha256: str) -> Iterator[pa.Table]:
+    def rejects(self, content: str) -> Iterator[pa.Table]:
         """Yield an entry's rejects in ``REJECTS_SCHEMA``, a part at a time.
 
         Raises:
             CorruptCacheError: they cannot be read.
         """
-        with self._reading(sha256), pq.ParquetFile(_rejects_path(self.path(sha256))) as file:
+        with (
+            self._reading(content),
+            pq.ParquetFile(_rejects_path(self.path(content)), page_checksum_verification=True) as file,
+        ):
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group)
 
-    def discard(self, sha256: str) -> None:
+    def discard(self, content: str) -> None:
         """Remove an entry."""
-        path = self.path(sha256)
-        for part in (path, _hands_path(path), _rejects_path(path)):
+        path = self.path(content)
+        for part in (path, _rejects_path(path)):
             part.unlink(missing_ok=True)
 
     def prune(self, keep: set[str]) -> int:
@@ -258,27 +231,19 @@ class ReadsCache:
         oldest = time.time() - UNUSED_SECONDS
         num_removed = 0
         for path in self.folder.glob("*.parquet"):
-            sha256, _, rest = path.name.partition("-")
-            is_current = sha256 in keep and rest.partition(".")[0] == self.version
+            content, _, rest = path.name.rpartition("-")
+            is_current = content in keep and rest.partition(".")[0] == self.version
             if not is_current and path.stat().st_mtime < oldest:
                 path.unlink(missing_ok=True)
                 num_removed += 1
         return num_removed
 
-    def _hands_column(self, sha256: str, column: str) -> pa.ChunkedArray:
-        with self._reading(sha256):
-            return pq.read_table(_hands_path(self.path(sha256)), columns=[column], page_checksum_verification=True)[column]
-
     @contextmanager
-    def _reading(self, sha256: str) -> Iterator[None]:
+    def _reading(self, content: str) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException, KeyError) as error:
-            raise CorruptCacheError(sha256, str(error)) from error
-
-
-def _hands_path(path: Path) -> Path:
-    return path.with_suffix(".hands.parquet")
+            raise CorruptCacheError(content, str(error)) from error
 
 
 def _rejects_path(path: Path) -> Path:
@@ -290,3 +255,9 @@ def _words(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     joined = b"".join(chunk.buffers()[1][HASH_BYTES * chunk.offset : HASH_BYTES * (chunk.offset + len(chunk))] for chunk in chunks)
     return np.frombuffer(joined, dtype="<u8").reshape(-1, 2)
+
+
+def _lists(items: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> pa.Array:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(items))

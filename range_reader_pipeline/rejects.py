@@ -22,21 +22,21 @@ SCHEMA: Final = pa.schema([pa.field("file", pa.string()), *REJECTS_SCHEMA])
 
 
 def write_rejects(path: Path, cache: ReadsCache, names: Mapping[str, str], repeats: Repeats, version: str) -> None:
-    """Write the rejects of the files in ``names`` (content hash -> file name), sorted by name and line.
+    """Write the rejects of the files in ``names`` (content -> file name), sorted by name and line.
 
     Raises:
         CorruptCacheError: an entry cannot be read.
     """
     schema = SCHEMA.with_metadata({VERSION_KEY: version.encode()})
-    with written_aside(path) as aside, pq.ParquetWriter(aside, schema, compression="zstd") as writer:
-        for sha256, name in sorted(names.items(), key=lambda item: item[1]):
-            for part in cache.rejects(sha256):
+    with written_aside(path) as aside, pq.ParquetWriter(aside, schema, compression="zstd", write_page_checksum=True) as writer:
+        for content, name in sorted(names.items(), key=lambda item: item[1]):
+            for part in cache.rejects(content):
                 writer.write_table(_named(part, name).cast(schema))
-            rows = repeats.conflict_rows.get(sha256)
+            rows = repeats.conflict_rows.get(content)
             if rows is not None:
                 conflicts = [
                     {"line": 0, "hand_id": hand_id, "code": DUP_CONFLICT, "message": "another hand has this id", "excerpt": ""}
-                    for hand_id in cache.hand_texts(sha256, "hand_id").take(pa.array(np.sort(rows))).to_pylist()
+                    for hand_id in cache.hands_column(content, "hand_id").take(pa.array(np.sort(rows))).to_pylist()
                 ]
                 writer.write_table(_named(pa.Table.from_pylist(conflicts, schema=REJECTS_SCHEMA), name).cast(schema))
 

@@ -1,6 +1,6 @@
 """Hands that occur more than once, in one file or in several: which occurrence counts.
 
-The first occurrence wins: the file with the smallest content hash, and within it the first in the file. A later one with the same
+The first occurrence wins: the file with the smallest content, and within it the first in the file. A later one with the same
 content is a repeat (a re-import, a seeded re-run); one with other content under the same id is a conflict, because ids are
 not to be trusted. Both are dropped and counted, so every hand counts once whatever files it came in. Ids are compared by
 128-bit hashes: about 50 bytes a hand in memory while the decision is taken.
@@ -20,13 +20,13 @@ from range_reader_pipeline.reads_cache import ReadsCache
 class Repeats:
     """Which hands of which files are dropped. Files without any are not in the tables."""
 
-    repeat_rows: dict[str, npt.NDArray[np.int64]]  # by content hash: rows of hands that are in the data already
-    conflict_rows: dict[str, npt.NDArray[np.int64]]  # by content hash: rows of other hands under a taken id
+    repeat_rows: dict[str, npt.NDArray[np.int64]]  # by content: rows of hands that are in the data already
+    conflict_rows: dict[str, npt.NDArray[np.int64]]  # by content: rows of other hands under a taken id
 
-    def dropped_rows(self, sha256: str) -> npt.NDArray[np.int64]:
+    def dropped_rows(self, content: str) -> npt.NDArray[np.int64]:
         """Return the rows of a file's hands that are dropped, ascending."""
         none = np.zeros(0, dtype=np.int64)
-        return np.sort(np.concatenate([self.repeat_rows.get(sha256, none), self.conflict_rows.get(sha256, none)]))
+        return np.sort(np.concatenate([self.repeat_rows.get(content, none), self.conflict_rows.get(content, none)]))
 
     @property
     def num_repeats(self) -> int:
@@ -39,14 +39,14 @@ class Repeats:
         return sum(len(rows) for rows in self.conflict_rows.values())
 
 
-def find_repeats(cache: ReadsCache, sha256s: Sequence[str]) -> Repeats:
+def find_repeats(cache: ReadsCache, contents: Sequence[str]) -> Repeats:
     """Return the hands to drop from the entries of these files, whatever order they are named in.
 
     Raises:
         CorruptCacheError: an entry cannot be read.
     """
-    ordered = sorted(set(sha256s))
-    parts = [cache.id_hashes(sha256) for sha256 in ordered]
+    ordered = sorted(set(contents))
+    parts = [cache.id_hashes(content) for content in ordered]
     ids = np.concatenate([np.zeros((0, 2), dtype=np.uint64), *parts])
     starts = np.cumsum([0, *(len(part) for part in parts)])
     del parts
@@ -57,30 +57,30 @@ def find_repeats(cache: ReadsCache, sha256s: Sequence[str]) -> Repeats:
     is_later[1:] = (ids[1:] == ids[:-1]).all(axis=1)
     first = np.maximum.accumulate(np.where(is_later, 0, np.arange(len(order))))
     later_rows, first_rows = order[is_later], order[first[is_later]]
-    contents = _contents(cache, ordered, starts, np.union1d(later_rows, first_rows))
-    is_same = np.array([contents[a] == contents[b] for a, b in zip(later_rows, first_rows, strict=True)], dtype=np.bool_)
+    digests = _digests(cache, ordered, starts, np.union1d(later_rows, first_rows))
+    is_same = np.array([digests[a] == digests[b] for a, b in zip(later_rows, first_rows, strict=True)], dtype=np.bool_)
     return Repeats(
         repeat_rows=_by_file(later_rows[is_same], starts, ordered),
         conflict_rows=_by_file(later_rows[~is_same], starts, ordered),
     )
 
 
-def _contents(
-    cache: ReadsCache, sha256s: Sequence[str], starts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
-) -> dict[int, str]:
-    """Return the content hashes of some hands, by global row."""
-    found: dict[int, str] = {}
-    for sha256, local in _by_file(rows, starts, sha256s).items():
-        texts = cache.hand_texts(sha256, "content_hash").take(pa.array(local)).to_pylist()
-        start = int(starts[sha256s.index(sha256)])
-        found.update(zip((local + start).tolist(), texts, strict=True))
+def _digests(
+    cache: ReadsCache, contents: Sequence[str], starts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> dict[int, int]:
+    """Return the digests of some hands, by global row."""
+    found: dict[int, int] = {}
+    for content, local in _by_file(rows, starts, contents).items():
+        digests = cache.hands_column(content, "digest").take(pa.array(local)).to_pylist()
+        start = int(starts[contents.index(content)])
+        found.update(zip((local + start).tolist(), digests, strict=True))
     return found
 
 
 def _by_file(
-    rows: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], sha256s: Sequence[str]
+    rows: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], contents: Sequence[str]
 ) -> dict[str, npt.NDArray[np.int64]]:
     """Return global rows as ascending rows of their files."""
     rows = np.sort(rows)
     files = np.searchsorted(starts, rows, side="right") - 1
-    return {sha256s[file]: rows[files == file] - starts[file] for file in np.unique(files)}
+    return {contents[file]: rows[files == file] - starts[file] for file in np.unique(files)}

@@ -83,7 +83,7 @@ def build_shards(
         OSError: the disk refused.
         WorkerDiedError: a worker was killed.
     """
-    contents = {entry.sha256: entry for entry in reversed(catalogue.readable)}  # of equal contents, the first name
+    contents = {entry.content: entry for entry in reversed(catalogue.readable)}  # of equal contents, the first name
     if not contents:
         msg = f"{catalogue.folder} holds no readable hand histories"
         raise NothingToReadError(msg, {})
@@ -93,15 +93,15 @@ def build_shards(
         result = _reuse(paths, shards_version(list(contents), config))
         if result is None:
             tasks = [
-                FileTask(path=catalogue.folder / entry.name, name=entry.name, sha256=entry.sha256, cache=cache)
+                FileTask(path=catalogue.folder / entry.name, name=entry.name, content=entry.content, cache=cache)
                 for entry in contents.values()
             ]
-            to_encode = [task for task in tasks if cache.counts(task.sha256) is None]
-            num_bytes = sum(contents[task.sha256].size_bytes for task in to_encode)
+            to_encode = [task for task in tasks if cache.counts(task.content) is None]
+            num_bytes = sum(contents[task.content].size_bytes for task in to_encode)
             with workers(num_workers or _fitting_workers(len(to_encode), num_bytes)) as pool:
                 result = _build(paths, tasks, config, pool, on_progress)
         if rejects_version(paths.rejects) != result.manifest["version"]:
-            names = {sha256: contents[sha256].name for sha256 in result.manifest["inputs"]}
+            names = {content: contents[content].name for content in result.manifest["inputs"]}
             _restore_rejects(paths, cache, names, str(result.manifest["version"]), on_progress)
         cache.prune(set(contents))
     return result
@@ -116,16 +116,16 @@ def _build(
         if count % step == 0 or count == len(tasks):
             on_progress(f"encoded {count} of {len(tasks)} files, last {outcome.name}")
 
-    num_cached = sum(task.cache.counts(task.sha256) is not None for task in tasks)
+    num_cached = sum(task.cache.counts(task.content) is not None for task in tasks)
     outcomes = ingest_files(tasks, pool, on_file)
     problems = {outcome.name: outcome.problem for outcome in outcomes if outcome.counts is None}
-    used = {outcome.sha256: outcome.counts for outcome in outcomes if outcome.counts is not None}
+    used = {outcome.content: outcome.counts for outcome in outcomes if outcome.counts is not None}
     _require_hands(used, problems)
     version = shards_version(list(used), config)
     reused = _reuse(paths, version)
     if reused is not None:
         return BuildResult(manifest=reused.manifest, is_reused=True, num_files_encoded=len(tasks) - num_cached, problems=problems)
-    by_sha256 = {task.sha256: task for task in tasks}
+    by_content = {task.content: task for task in tasks}
     cache = tasks[0].cache
     for _ in range(len(tasks) + 1):  # each may turn out damaged once, and then it must still be read
         try:
@@ -136,13 +136,13 @@ def _build(
                     cache, list(used), repeats, folder, scratch=scratch, config=config, workers=pool, on_progress=on_progress
                 )
                 manifest = make_manifest(version, list(used), config, result.shards, _counts(used, repeats, result))
-                write_rejects(paths.rejects, cache, {sha256: by_sha256[sha256].name for sha256 in used}, repeats, version)
+                write_rejects(paths.rejects, cache, {content: by_content[content].name for content in used}, repeats, version)
                 publish(paths, folder, manifest)
             break
         except CorruptCacheError as error:
             on_progress(f"{error}; encoding the file again")
-            cache.discard(error.sha256)
-            ingest_files([by_sha256[error.sha256]], pool)
+            cache.discard(error.content)
+            ingest_files([by_content[error.content]], pool)
     else:
         msg = f"{cache.folder}: entries stay unreadable after they were written again; is the disk failing?"
         raise OSError(msg)

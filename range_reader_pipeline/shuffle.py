@@ -1,9 +1,10 @@
 """The keyed shuffle: reads of many cache entries into shards, out of core, the same whatever the order or the number of workers.
 
 Every read has a uniform 64-bit key (``partition.read_keys``), and a split is its reads in the order of their keys. Shards are
-equal ranges of keys, a power of two of them. First the entries become runs: files of bounded size, sorted by key within each
-split. Then each shard takes its range of keys out of every run and sorts them. No process ever holds more than a run or a
-shard, and both steps spread over the workers. Which repeated hands are dropped is decided elsewhere and applied on the way.
+equal ranges of keys, a power of two of them. First the reads are made from the hands that the cache keeps, into runs: files of
+bounded size, sorted by key within each split. Then each shard takes its range of keys out of every run and sorts them. No process
+ever holds more than a run or a shard, and both steps spread over the workers. Which repeated hands are dropped is decided
+elsewhere and applied on the way.
 """
 
 import hashlib
@@ -19,7 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from range_reader_core.encoder import HandEncoder, Pairs, pairs_of
+from range_reader_core.hand import LabelSource
 from range_reader_core.partition import SPLITS, read_keys, splits_of
+from range_reader_core.skeletons import joined
 from range_reader_core.tokens import FLOP, RIVER, TURN
 from range_reader_pipeline.reads_cache import Chunk, ReadsCache
 from range_reader_pipeline.repeats import Repeats
@@ -29,6 +33,7 @@ from range_reader_pipeline.workers import Workers
 RUN_READS: Final = 1 << 17  # about 30 MB of rows
 RUN_SCHEMA: Final = SHARD_SCHEMA.append(pa.field("key", pa.uint64()))
 PROGRESS_STEPS: Final = 10
+LABELS: Final = ("all", "dealt")  # dealt: leave out villains whose cards are known only because they were shown
 STREET_NAMES: Final = ("preflop", "flop", "turn", "river")
 _SHARD_OPTIONS: Final[dict[str, Any]] = {
     # Fixed, because the bytes of a shard are part of what is promised.
@@ -36,6 +41,7 @@ _SHARD_OPTIONS: Final[dict[str, Any]] = {
     "compression_level": 1,
     "use_dictionary": ["actions.list.element", "hand_id", "source", "label_source"],
     "write_statistics": False,
+    "write_page_checksum": True,
     "version": "2.6",
     "data_page_version": "1.0",
 }
@@ -47,11 +53,15 @@ class ShuffleConfig:
 
     seed: int = 0  # of the order, 0..2**64-1
     reads_per_shard: int = 1 << 17  # a shard holds at most about so many
+    labels: str = "all"  # a value of LABELS: which of the villain's cards may be targets
 
     def __post_init__(self) -> None:
         """Check the record."""
         if not 0 <= self.seed < 2**64:
             msg = f"seed must be in 0..2**64-1, got {self.seed}"
+            raise ValueError(msg)
+        if self.labels not in LABELS:
+            msg = f"labels must be one of {', '.join(LABELS)}, got {self.labels!r}"
             raise ValueError(msg)
         if self.reads_per_shard < 1:
             msg = f"reads_per_shard must be positive, got {self.reads_per_shard}"
@@ -83,9 +93,9 @@ class ShuffleResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunTask:
     cache: ReadsCache
-    sha256s: tuple[str, ...]
-    dropped: dict[str, npt.NDArray[np.int64]]  # rows of hands, by content hash
-    seed: int
+    contents: tuple[str, ...]
+    dropped: dict[str, npt.NDArray[np.int64]]  # rows of hands, by content
+    config: ShuffleConfig
     folder: Path
     name: str
 
@@ -116,7 +126,7 @@ def num_shards(num_reads: int, reads_per_shard: int) -> int:
 
 def shuffle(
     cache: ReadsCache,
-    sha256s: Sequence[str],
+    contents: Sequence[str],
     repeats: Repeats,
     folder: Path,
     *,
@@ -129,7 +139,7 @@ def shuffle(
 
     Args:
         cache: of the entries.
-        sha256s: contents to take, in any order.
+        contents: contents to take, in any order.
         repeats: hands to drop.
         folder: a new folder.
         scratch: a folder for runs, removed when done.
@@ -143,7 +153,7 @@ def shuffle(
     """
     scratch.mkdir(parents=True)
     try:
-        run_lists = workers.map(_make_runs, _run_tasks(cache, sorted(set(sha256s)), repeats, scratch, config.seed))
+        run_lists = workers.map(_make_runs, _run_tasks(cache, sorted(set(contents)), repeats, scratch, config))
         runs = [run for part in run_lists for run in part]
         on_progress(f"sorted {sum(sum(run.num_reads.values()) for run in runs)} reads into {len(runs)} runs")
         tasks = []
@@ -170,23 +180,25 @@ def shuffle(
     return ShuffleResult(shards=tuple(shards), num_hands={split: sum(run.num_hands[split] for run in runs) for split in SPLITS})
 
 
-def _run_tasks(cache: ReadsCache, sha256s: Sequence[str], repeats: Repeats, scratch: Path, seed: int) -> list[_RunTask]:
+def _run_tasks(
+    cache: ReadsCache, contents: Sequence[str], repeats: Repeats, scratch: Path, config: ShuffleConfig
+) -> list[_RunTask]:
     """Group the entries so that small ones share a run. How they are grouped leaves no trace in the shards."""
     groups: list[list[str]] = []
     num_reads = RUN_READS
-    for sha256 in sha256s:
-        counts = cache.counts(sha256)
+    for content in contents:
+        counts = cache.counts(content)
         if num_reads >= RUN_READS:
             groups.append([])
             num_reads = 0
-        groups[-1].append(sha256)
+        groups[-1].append(content)
         num_reads += 0 if counts is None else counts.encoding.num_reads
     return [
         _RunTask(
             cache=cache,
-            sha256s=tuple(group),
-            dropped={sha256: rows for sha256 in group if len(rows := repeats.dropped_rows(sha256))},
-            seed=seed,
+            contents=tuple(group),
+            dropped={content: rows for content in group if len(rows := repeats.dropped_rows(content))},
+            config=config,
             folder=scratch,
             name=f"{index:06d}",
         )
@@ -194,77 +206,100 @@ def _run_tasks(cache: ReadsCache, sha256s: Sequence[str], repeats: Repeats, scra
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The reads of one chunk that count."""
+
+    chunk: Chunk
+    pairs: Pairs
+    key: npt.NDArray[np.uint64]  # (N,)
+    split: npt.NDArray[np.uint8]  # (N,)
+
+
 def _make_runs(task: _RunTask) -> list[_Run]:
     runs: list[_Run] = []
-    parts: list[pa.Table] = []
-    num_hands = dict.fromkeys(SPLITS, 0)
+    parts: list[_Part] = []
     num_reads = 0
-    for part, hands in _rows(task):
+    for part in _parts(task):
         parts.append(part)
-        num_reads += part.num_rows
-        for split in SPLITS:
-            num_hands[split] += hands[split]
+        num_reads += len(part.key)
         if num_reads >= RUN_READS:
-            runs.append(_write_run(task.folder / f"{task.name}_{len(runs):06d}.arrow", parts, num_hands))
-            parts, num_hands, num_reads = [], dict.fromkeys(SPLITS, 0), 0
+            runs.append(_write_run(task.folder / f"{task.name}_{len(runs):06d}.arrow", parts))
+            parts, num_reads = [], 0
     if num_reads:
-        runs.append(_write_run(task.folder / f"{task.name}_{len(runs):06d}.arrow", parts, num_hands))
+        runs.append(_write_run(task.folder / f"{task.name}_{len(runs):06d}.arrow", parts))
     return runs
 
 
-def _rows(task: _RunTask) -> Iterator[tuple[pa.Table, dict[str, int]]]:
-    """Yield the reads that count, with key and split, and the number of hands they come from by split."""
-    for sha256 in task.sha256s:
+def _parts(task: _RunTask) -> Iterator[_Part]:
+    for content in task.contents:
         first_row = 0
-        dropped = task.dropped.get(sha256)
-        for chunk in task.cache.chunks(sha256):
-            num_reads = chunk.num_reads
-            is_kept = None
-            if dropped is not None:
-                here = dropped[(dropped >= first_row) & (dropped < first_row + len(num_reads))] - first_row
-                is_kept = np.ones(len(num_reads), dtype=np.bool_)
-                is_kept[here] = False
-            first_row += len(num_reads)
-            yield _keyed(chunk, is_kept, task.seed)
+        dropped = task.dropped.get(content, np.zeros(0, dtype=np.int64))
+        for chunk in task.cache.chunks(content):
+            num_hands = chunk.skeletons.num_hands
+            here = dropped[(dropped >= first_row) & (dropped < first_row + num_hands)] - first_row
+            first_row += num_hands
+            yield _keyed(chunk, here, task.config)
 
 
-def _keyed(chunk: Chunk, is_kept: npt.NDArray[np.bool_] | None, seed: int) -> tuple[pa.Table, dict[str, int]]:
-    reads = chunk.reads
-    hand_of_read = np.repeat(np.arange(len(chunk.num_reads)), chunk.num_reads)
-    split_of_hand = splits_of(chunk.id_hashes)
-    key = read_keys(seed, chunk.id_hashes, hand_of_read, reads["villain_seat"].to_numpy(), reads["perspective_seat"].to_numpy())
-    columns = {name: reads[name] for name in reads.schema.names}
-    columns["hand_id"] = chunk.hand_ids.take(pa.array(hand_of_read))
-    columns["source"] = chunk.sources.take(pa.array(hand_of_read))
-    columns["label_source"] = pc.if_else(reads["is_label_shown"], "shown", "dealt")
-    columns["key"] = pa.array(key)
-    columns["split"] = pa.array(split_of_hand[hand_of_read])
-    table = pa.table({name: columns[name] for name in [*RUN_SCHEMA.names, "split"]})
-    has_reads = chunk.num_reads > 0
-    if is_kept is not None:
-        table = table.filter(pa.array(is_kept[hand_of_read]))
-        has_reads &= is_kept
-    hands = np.bincount(split_of_hand[has_reads], minlength=len(SPLITS))
-    return table, {split: int(hands[index]) for index, split in enumerate(SPLITS)}
+def _keyed(chunk: Chunk, dropped: npt.NDArray[np.int64], config: ShuffleConfig) -> _Part:
+    pairs = pairs_of(chunk.skeletons)
+    if len(dropped):
+        pairs = pairs.take(np.flatnonzero(~np.isin(pairs.of_hand, dropped)))
+    if config.labels == "dealt":
+        pairs = pairs.take(np.flatnonzero(~chunk.skeletons.is_shown[pairs.villain_places(chunk.skeletons)]))
+    key = read_keys(config.seed, chunk.id_hashes, pairs.of_hand, pairs.villain.astype(np.uint8), pairs.perspective.astype(np.uint8))
+    return _Part(chunk, pairs, key, splits_of(chunk.id_hashes)[pairs.of_hand])
 
 
-def _write_run(path: Path, parts: Sequence[pa.Table], num_hands: dict[str, int]) -> _Run:
+def _write_run(path: Path, parts: Sequence[_Part]) -> _Run:
     """Write a file of one batch per split, each sorted by key."""
-    table = pa.concat_tables(parts).combine_chunks()
-    split, key = table["split"].to_numpy(), table["key"].to_numpy()
+    first_hand = np.cumsum([0, *(part.chunk.skeletons.num_hands for part in parts)])
+    of_hand = np.concatenate([part.pairs.of_hand + first for part, first in zip(parts, first_hand[:-1], strict=True)])
+    key = np.concatenate([part.key for part in parts])
+    split = np.concatenate([part.split for part in parts])
     by_key = np.argsort(key)
     order = by_key[np.argsort(split[by_key], kind="stable")]  # a radix sort of bytes, three times as fast as a lexsort
-    table = table.drop_columns("split").take(pa.array(order)).combine_chunks().cast(RUN_SCHEMA)
+    pairs = Pairs(
+        of_hand=of_hand[order],
+        villain=np.concatenate([part.pairs.villain for part in parts])[order],
+        perspective=np.concatenate([part.pairs.perspective for part in parts])[order],
+        is_walk=np.zeros(0, dtype=np.bool_),
+    )
     ends = np.searchsorted(split[order], np.arange(len(SPLITS) + 1))
+    batch = _rows(parts, pairs, key[order])
+    num_hands: dict[str, int] = {}
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RUN_SCHEMA) as writer:
-        for index in range(len(SPLITS)):
-            part = table.slice(ends[index], ends[index + 1] - ends[index])
-            writer.write_batch(part.to_batches()[0] if part.num_rows else _EMPTY_RUN_BATCH)
+        for index, name in enumerate(SPLITS):
+            writer.write_batch(batch.slice(ends[index], ends[index + 1] - ends[index]))
+            num_hands[name] = len(np.unique(pairs.of_hand[ends[index] : ends[index + 1]]))
     return _Run(
         path=path,
         num_reads={name: int(ends[index + 1] - ends[index]) for index, name in enumerate(SPLITS)},
-        num_hands=dict(num_hands),
+        num_hands=num_hands,
     )
+
+
+def _rows(parts: Sequence[_Part], pairs: Pairs, key: npt.NDArray[np.uint64]) -> pa.RecordBatch:
+    """Return the reads of these pairs in ``RUN_SCHEMA``."""
+    skeletons = joined([part.chunk.skeletons for part in parts])
+    tokens, values, offsets = HandEncoder().inputs_of(skeletons, pairs)
+    starts = pa.array(offsets.astype(np.int32))
+    villain = pairs.villain_places(skeletons)
+    hand = pa.array(pairs.of_hand)
+    columns = {
+        "actions": pa.ListArray.from_arrays(starts, pa.array(tokens)),
+        "values": pa.ListArray.from_arrays(starts, pa.array(values)),
+        "villain_combo": pa.array(skeletons.combos[villain].astype(np.uint16)),
+        "hand_id": pa.concat_arrays([part.chunk.hand_ids for part in parts]).take(hand),
+        "villain_seat": pa.array(pairs.villain.astype(np.uint8)),
+        "perspective_seat": pa.array(pairs.perspective.astype(np.uint8)),
+        "num_players": pa.array(skeletons.num_players[pairs.of_hand].astype(np.uint8)),
+        "source": pa.concat_arrays([part.chunk.sources for part in parts]).take(hand),
+        "label_source": pc.if_else(pa.array(skeletons.is_shown[villain]), LabelSource.SHOWN.value, LabelSource.DEALT.value),
+        "key": pa.array(key),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in RUN_SCHEMA.names], schema=RUN_SCHEMA)
 
 
 def _make_shard(task: _ShardTask) -> ShardInfo:
@@ -323,6 +358,3 @@ def _size_and_street(table: pa.Table) -> dict[str, int]:
         for place, count in enumerate(counts)
         if count
     }
-
-
-_EMPTY_RUN_BATCH: Final = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in RUN_SCHEMA], schema=RUN_SCHEMA)

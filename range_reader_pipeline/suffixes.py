@@ -18,6 +18,15 @@ def content_suffix(name: str) -> str | None:
     return next((suffix for suffix in CONTENT_SUFFIXES if stem.endswith(suffix)), None)
 
 
+def reading_of(name: str) -> str:
+    """Return how a file of this name is read, as a short text: ``ohh``, ``phh``, ``ohh.gz``, ``phh.zst`` and so on.
+
+    The same bytes under a name that is read otherwise are another thing to the pipeline: plain text named ``.gz`` holds nothing.
+    """
+    notation = "phh" if content_suffix(name) in PHH_SUFFIXES else "ohh"
+    return notation + next((suffix for suffix in CODECS if name.lower().endswith(suffix)), "")
+
+
 def codec_of(name: str) -> str | None:
     """Return how a file of this name is compressed, None for not at all."""
     return next((codec for suffix, codec in CODECS.items() if name.lower().endswith(suffix)), None)

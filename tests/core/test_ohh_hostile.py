@@ -84,6 +84,7 @@ def test_a_line_larger_than_memory_is_skipped_in_bounded_memory(
     """Ten gigabytes without a line end are one reject, whatever the machine has."""
     monkeypatch.setattr("range_reader_core.ohh_records.MAX_RECORD_BYTES", MAX_BYTES)
     monkeypatch.setattr("range_reader_core.ohh_records.CHUNK_BYTES", MAX_BYTES // 4)
+    monkeypatch.setattr("range_reader_core.ohh_records.BLOCK_BYTES", MAX_BYTES)
     stream = io.BufferedReader(make())
     tracemalloc.start()
     results = list(parse_ohh(stream, "file.ohh"))

@@ -10,6 +10,7 @@ from range_reader_pipeline.catalogue import Catalogue, HashMemo, list_folder, sc
 from range_reader_pipeline.ingest import FileTask, ingest_file, open_cache
 from range_reader_pipeline.paths import HomePaths, home_paths
 from range_reader_pipeline.reads_cache import ReadsCache
+from range_reader_pipeline.suffixes import reading_of
 from tests.pipeline.ohh_writer import write_ohh
 
 
@@ -29,17 +30,18 @@ def catalogue_of(paths: HomePaths) -> Catalogue:
 
 def task_of(path: Path, cache: ReadsCache) -> FileTask:
     """Return the task of encoding a file."""
-    return FileTask(path=path, name=path.name, sha256=hashlib.sha256(path.read_bytes()).hexdigest(), cache=cache)
+    content = f"{hashlib.sha256(path.read_bytes()).hexdigest()}.{reading_of(path.name)}"
+    return FileTask(path=path, name=path.name, content=content, cache=cache)
 
 
 def cache_of(folder: Path, files: Mapping[str, Sequence[CanonicalHand]]) -> tuple[ReadsCache, dict[str, str]]:
-    """Return a cache of these files, and their content hashes by name."""
+    """Return a cache of these files, and their contents by name."""
     cache = open_cache(folder / "cache")
     hashes = {}
     for name, hands in files.items():
         outcome = ingest_file(task_of(write_ohh(folder / "files" / name, hands), cache))
         assert outcome.counts is not None, outcome.problem
-        hashes[name] = outcome.sha256
+        hashes[name] = outcome.content
     return cache, hashes
 
 

@@ -111,6 +111,7 @@ def test_every_config_field_has_its_effect(tmp_path: Path, monkeypatch: pytest.M
     assert shuffle_config(EncodedShardsConfig(shuffle_seed=5, reads_per_shard=2000)).seed == 5
     paths = home_with(tmp_path, {"a.ohh": random_hands(1, 120), "b.ohh": random_hands(2, 120)})
     base = metadata_of(run(paths))
+    assert shuffle_config(EncodedShardsConfig(labels="dealt")).labels == "dealt"
     seeded = metadata_of(run(paths, shuffle_seed=1))
     small = metadata_of(run(paths, reads_per_shard=1024))
     assert len({base["version"], seeded["version"], small["version"]}) == 3

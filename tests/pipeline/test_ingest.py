@@ -1,20 +1,20 @@
 """One file becomes its cache entry: every hand or a reason, under the hash of the bytes that were read, or no entry at all."""
 
 import gzip
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from range_reader_core.encoder import HandEncoder
+from range_reader_core.encoder import HandEncoder, pairs_of
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.ohh import parse_ohh
+from range_reader_core.skeletons import joined
 from range_reader_pipeline import ingest, streams
 from range_reader_pipeline.ingest import FILE_BROKEN, ingest_file, ingest_files, open_cache
 from range_reader_pipeline.workers import workers
 from tests.core.hands import open_fold, random_hands, walk
-from tests.pipeline.encoded import cache_of, task_of
+from tests.pipeline.encoded import task_of
 from tests.pipeline.ohh_writer import ohh_line, write_ohh
 
 
@@ -30,15 +30,17 @@ def test_an_entry_holds_the_reads_of_its_hands(tmp_path: Path, monkeypatch: pyte
     expected, counts = HandEncoder().encode_hands(parsed)
     assert outcome.counts is not None
     assert outcome.counts.encoding == counts
-    tokens, owners, combos = [], [], []
-    for chunk in cache.chunks(outcome.sha256):
-        tokens.append(chunk.reads["actions"].flatten().to_numpy())
-        combos.append(chunk.reads["villain_combo"].to_numpy())
-        owners += np.repeat(chunk.hand_ids.to_numpy(zero_copy_only=False), chunk.num_reads).tolist()
-    np.testing.assert_array_equal(np.concatenate(tokens), expected.tokens)
-    np.testing.assert_array_equal(np.concatenate(combos), expected.villain_combo)
-    assert owners == [expected.hand_ids[index] for index in expected.hand_index]
-    assert len(cache.id_hashes(outcome.sha256)) == len(hands)  # hands without reads can be repeats too
+    chunks = list(cache.chunks(outcome.content))
+    assert len(chunks) > 2
+    skeletons = joined([chunk.skeletons for chunk in chunks])
+    pairs = pairs_of(skeletons)
+    tokens, values, _ = HandEncoder().inputs_of(skeletons, pairs)
+    np.testing.assert_array_equal(tokens, expected.tokens)
+    np.testing.assert_array_equal(values, expected.values)
+    np.testing.assert_array_equal(skeletons.combos[pairs.villain_places(skeletons)], expected.villain_combo)
+    ids = [hand_id for chunk in chunks for hand_id in chunk.hand_ids.to_pylist()]
+    assert [ids[hand] for hand in pairs.of_hand] == [expected.hand_ids[index] for index in expected.hand_index]
+    assert len(cache.id_hashes(outcome.content)) == len(hands)  # hands without reads can be repeats too
 
 
 def test_refused_records_are_rows_with_line_and_reason(tmp_path: Path) -> None:
@@ -51,7 +53,7 @@ def test_refused_records_are_rows_with_line_and_reason(tmp_path: Path) -> None:
     counts = ingest_file(task_of(path, cache)).counts
     assert counts is not None
     assert (counts.encoding.num_hands, counts.num_rejected, counts.is_failed) == (2, 2, False)
-    rows = [row for part in cache.rejects(task_of(path, cache).sha256) for row in part.to_pylist()]
+    rows = [row for part in cache.rejects(task_of(path, cache).content) for row in part.to_pylist()]
     assert {row["line"]: row["code"] for row in rows} == {2: "REC_TRUNCATED", 4: "GAME_TYPE"}
     assert sum(counts.by_code.values()) == 2
     assert all(row["message"] and len(row["excerpt"]) <= 200 for row in rows)
@@ -69,18 +71,19 @@ def test_poker_hand_history_goes_to_its_own_parser(tmp_path: Path, name: str) ->
     assert (counts.encoding.num_hands, counts.num_rejected, counts.is_failed) == (1, 0, False)
 
 
-def test_a_repeated_id_in_a_file_has_no_reads_of_its_own(tmp_path: Path) -> None:
-    """The encoder joins hands of one id, so a conflict would be read as part of the hand that it conflicts with."""
-    first, other = random_hands(1, 2)
-    conflict = replace(other, hand_id=first.hand_id, source=first.source)
-    cache, hashes = cache_of(tmp_path, {"a.ohh": [first, conflict, first]})
-    alone, lone_hashes = cache_of(tmp_path / "alone", {"a.ohh": [first]})
-    chunk, lone = next(cache.chunks(hashes["a.ohh"])), next(alone.chunks(lone_hashes["a.ohh"]))
-    assert chunk.reads.equals(lone.reads)
-    assert chunk.num_reads.tolist() == [lone.reads.num_rows, 0, 0]
-    counts = cache.counts(hashes["a.ohh"])
+def test_the_same_bytes_under_another_suffix_are_read_anew(tmp_path: Path) -> None:
+    """A file refused under a wrong name must be read once it has its right one."""
+    cache = open_cache(tmp_path / "cache")
+    wrong = write_ohh(tmp_path / "a.phh", random_hands(1, 4))
+    counts = ingest_file(task_of(wrong, cache)).counts
     assert counts is not None
-    assert counts.encoding.num_hands == 3
+    assert counts.encoding.num_hands == 0
+    right = ingest_file(task_of(wrong.rename(tmp_path / "a.ohh"), cache)).counts
+    assert right is not None
+    assert right.encoding.num_hands == 4
+    packed = ingest_file(task_of((tmp_path / "a.ohh").rename(tmp_path / "a.ohh.gz"), cache)).counts
+    assert packed is not None
+    assert packed.by_code == {FILE_BROKEN: 1}
 
 
 def test_a_file_that_changed_since_it_was_catalogued_leaves_no_entry(tmp_path: Path) -> None:
@@ -130,7 +133,7 @@ def test_an_empty_file_is_an_entry_of_no_hands(tmp_path: Path, content: str) -> 
     outcome = ingest_file(task_of(tmp_path / "a.ohh", cache))
     assert outcome.counts is not None
     assert outcome.counts.encoding.num_hands == 0
-    assert list(cache.chunks(outcome.sha256)) == []
+    assert list(cache.chunks(outcome.content)) == []
 
 
 def test_cached_files_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,6 +161,6 @@ def test_processes_give_the_same_entries(tmp_path: Path) -> None:
         ingest_files([task_of(path, two) for path in reversed(paths)], pool)
     names = {path.name for path in (tmp_path / "one").iterdir()}
     assert names == {path.name for path in (tmp_path / "two").iterdir()}
-    assert len(names) == 12
+    assert len(names) == 8
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()

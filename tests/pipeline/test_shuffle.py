@@ -1,31 +1,35 @@
 """The shuffle: the same bytes whatever the order, the workers or the runs, every read once, and where its key says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from range_reader_core.encoder import pairs_of
 from range_reader_core.partition import SPLITS, hand_hashes, read_keys, split_of
 from range_reader_core.reads import Reads
 from range_reader_pipeline import shuffle as shuffling
+from range_reader_pipeline.ingest import ingest_file, open_cache
 from range_reader_pipeline.reads_cache import CorruptCacheError, ReadsCache
 from range_reader_pipeline.repeats import find_repeats
 from range_reader_pipeline.shards import load_split
 from range_reader_pipeline.shuffle import ShuffleConfig, ShuffleResult, num_shards, shuffle
 from range_reader_pipeline.workers import workers
-from tests.core.hands import random_hands
-from tests.pipeline.encoded import cache_of, folder_bytes
+from tests.core.hands import random_hands, shown_cards_only
+from tests.core.ohh_hands import write_ohh
+from tests.pipeline.encoded import cache_of, folder_bytes, task_of
 
 CONFIG = ShuffleConfig(seed=3, reads_per_shard=200)
 
 
 def run_shuffle(
-    cache: ReadsCache, sha256s: Sequence[str], folder: Path, *, config: ShuffleConfig = CONFIG, num_workers: int = 1
+    cache: ReadsCache, contents: Sequence[str], folder: Path, *, config: ShuffleConfig = CONFIG, num_workers: int = 1
 ) -> ShuffleResult:
     with workers(num_workers) as pool:
-        repeats = find_repeats(cache, sha256s)
-        return shuffle(cache, sha256s, repeats, folder, scratch=folder.with_suffix(".tmp"), config=config, workers=pool)
+        repeats = find_repeats(cache, contents)
+        return shuffle(cache, contents, repeats, folder, scratch=folder.with_suffix(".tmp"), config=config, workers=pool)
 
 
 def keys_of(reads: Reads, seed: int) -> np.ndarray:
@@ -59,7 +63,7 @@ def test_every_read_is_in_its_place_once(tmp_path: Path) -> None:
     cache, hashes = cache_of(tmp_path, {"a.ohh": hands[:80], "b.ohh": hands[60:]})
     result = run_shuffle(cache, list(hashes.values()), tmp_path / "data")
     alone, lone_hashes = cache_of(tmp_path / "alone", {"all.ohh": hands})
-    expected = [chunk.reads.num_rows for chunk in alone.chunks(lone_hashes["all.ohh"])]
+    expected = [len(pairs_of(chunk.skeletons).of_hand) for chunk in alone.chunks(lone_hashes["all.ohh"])]
     seen: list[tuple[str, int, int]] = []
     num_hands = {}
     for split in SPLITS:
@@ -157,7 +161,7 @@ def test_a_damaged_entry_stops_the_shuffle_even_from_a_worker(tmp_path: Path, mo
     path.write_bytes(path.read_bytes()[:500] + bytes(200) + path.read_bytes()[700:])
     with pytest.raises(CorruptCacheError) as caught:
         run_shuffle(cache, list(hashes.values()), tmp_path / "data", num_workers=2)
-    assert caught.value.sha256 == hashes["b.ohh"]
+    assert caught.value.content == hashes["b.ohh"]
     assert not (tmp_path / "data.tmp").exists()
 
 
@@ -171,3 +175,23 @@ def test_impossible_configs_are_refused(config: dict[str, int]) -> None:
     """Found before hours of work, not after."""
     with pytest.raises(ValueError, match="must be"):
         ShuffleConfig(**config)
+
+
+def test_labels_that_were_dealt_can_be_asked_for_alone(tmp_path: Path) -> None:
+    """Shown hands are a biased sample; somebody who wants none of them as targets must get none, and lose nothing else."""
+    path = tmp_path / "a.ohh"
+    played = [shown_cards_only(), *random_hands(1, 30)]
+    path.write_bytes(b"".join(write_ohh(hand) for hand in played))
+    cache = open_cache(tmp_path / "cache")
+    content = ingest_file(task_of(path, cache)).content
+    run_shuffle(cache, [content], tmp_path / "all")
+    run_shuffle(cache, [content], tmp_path / "dealt", config=replace(CONFIG, labels="dealt"))
+    num_shown = 0
+    for split in SPLITS:
+        every, dealt = load_split(tmp_path / "all", split), load_split(tmp_path / "dealt", split)
+        num_shown += int(every.is_label_shown.sum())
+        expected = [label for label, is_shown in zip(labels_of(every), every.is_label_shown, strict=True) if not is_shown]
+        assert labels_of(dealt) == expected
+    assert num_shown > 0
+    with pytest.raises(ValueError, match="labels must be one of all, dealt"):
+        replace(CONFIG, labels="shown")
