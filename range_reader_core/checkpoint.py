@@ -118,9 +118,11 @@ def read_sidecar(folder_or_file: Path) -> CheckpointSidecar:
             "encode the hands again and train again, or use the code that wrote it"
         )
         raise ValueError(msg)
-    unknown = set(record) - {f.name for f in fields(CheckpointSidecar)}
+    unknown = set(record) - {f.name for f in fields(CheckpointSidecar)} | set(record["model"]) - {
+        f.name for f in fields(ModelConfig)
+    }
     if unknown:
-        msg = f"{path}: the sidecar holds fields that this code does not know: {sorted(unknown)}"
+        msg = f"{path}: the sidecar holds fields that this code does not know: {sorted(unknown)}; use the code that wrote it"
         raise ValueError(msg)
     validation = record["validation"]
     return CheckpointSidecar(

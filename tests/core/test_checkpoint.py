@@ -139,12 +139,26 @@ def test_a_stranger_safetensors_file_is_no_checkpoint(tmp_path: Path) -> None:
         read_sidecar(tmp_path)
 
 
-def test_unknown_fields_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [(), ("model",)])
+def test_unknown_fields_are_refused(tmp_path: Path, place: tuple[str, ...]) -> None:
     """Written by newer code, they may change what the weights mean."""
-    text = json.dumps({**json.loads(SIDECAR.to_json()), "tempo": 2.0})
-    safetensors.torch.save_file(stirred().state_dict(), tmp_path / BEST_NAME, metadata={"sidecar": text})
+    record = json.loads(SIDECAR.to_json())
+    (record[place[0]] if place else record)["tempo"] = 2.0
+    safetensors.torch.save_file(stirred().state_dict(), tmp_path / BEST_NAME, metadata={"sidecar": json.dumps(record)})
     with pytest.raises(ValueError, match="tempo"):
         read_sidecar(tmp_path)
+
+
+def test_a_checkpoint_from_before_a_switch_of_the_model_was_there_still_loads(tmp_path: Path) -> None:
+    """Its model did without, so the weights mean what they meant."""
+    save_checkpoint(tmp_path / BEST_NAME, stirred(), SIDECAR)
+    record = json.loads(SIDECAR.to_json())
+    for switch in ("names_suits", "reads_betting", "reads_hands", "folds_opening"):
+        assert record["model"].pop(switch) is False
+    safetensors.torch.save_file(stirred().state_dict(), tmp_path / BEST_NAME, metadata={"sidecar": json.dumps(record)})
+    model, sidecar = load_checkpoint(tmp_path, CPU)
+    assert sidecar == SIDECAR
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(model.parameters(), stirred().parameters(), strict=True))
 
 
 def test_a_file_that_is_no_checkpoint_is_not_to_be_deleted(tmp_path: Path) -> None:
