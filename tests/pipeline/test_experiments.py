@@ -198,7 +198,9 @@ def test_an_arm_that_cannot_be_is_refused_with_what_can(arm: str, message: str) 
 
 def test_fields_of_an_arm_are_read_as_json_or_text() -> None:
     """Prevents 'none' and numbers from becoming text."""
-    arm = switched(cpu(), "positions_per_read=null, model.head=flat, model.names_suits=false, learning_rate=0.01")
+    arm = switched(
+        cpu(), "positions_per_read=null, model.head=flat, model.names_suits=false, model.reads_hands=false, learning_rate=0.01"
+    )
     assert (arm.positions_per_read, arm.model.head, arm.learning_rate) == (None, "flat", 0.01)
 
 
