@@ -30,6 +30,7 @@ from range_reader_core.masks import is_live_combo_at, is_supervised
 from range_reader_core.model import RangeReaderModel, init_weights
 from range_reader_core.objective import choose_positions, masked_cross_entropy
 from range_reader_core.optim import adamw, clip_gradients, gradient_norm, set_learning_rate, update_average
+from range_reader_core.peers import Peers
 from range_reader_core.reads import Reads
 from range_reader_core.train_config import Precision, TrainConfig
 
@@ -45,9 +46,9 @@ class StepLoss(NamedTuple):
 class Learner:
     """Model, weight average and optimizer on a device, and the reads they learn from."""
 
-    def __init__(self, config: TrainConfig, reads: Reads, device: torch.device) -> None:
-        """Draw the first weights and copy the reads to the device."""
-        self.config, self.device = config, device
+    def __init__(self, config: TrainConfig, reads: Reads, device: torch.device, peers: Peers | None = None) -> None:
+        """Draw the first weights and copy the reads to the device. Processes that train together draw the same weights."""
+        self.config, self.device, self.peers = config, device, peers or Peers()
         self.precision = resolve_precision(config.precision, device)
         self.reads = DeviceReads.from_reads(reads, device)
         model = RangeReaderModel(config.model)
@@ -66,6 +67,7 @@ class Learner:
         self.is_compiled = False
         self._trunk: Callable[..., torch.Tensor] = self.model.trunk
         self._epoch = -1
+        self._num_reads = 0  # of the last batch, all processes together
         self._order: list[npt.NDArray[np.int64]] = []
 
     def start_from(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -82,6 +84,7 @@ class Learner:
         """
         self.optimizer.zero_grad(set_to_none=True)
         batch, sum_nats, count = self._backward(step)
+        self._add_up(sum_nats, count)
         norm = gradient_norm(self.model)
         nats, num_positions, size = torch.stack([sum_nats, count, norm]).tolist()  # the one wait for the device
         if not num_positions:
@@ -100,7 +103,7 @@ class Learner:
         self.is_updating = True
         self.optimizer.step()
         update_average(self.average, self.model, self.config.average_decay)
-        return StepLoss(nats, num_positions, len(batch.targets))
+        return StepLoss(nats, num_positions, self._num_reads)
 
     def settle(self) -> None:
         """Tell that the last step has been counted, so that weights and count agree again."""
@@ -126,7 +129,8 @@ class Learner:
 
     def _backward(self, step: int) -> tuple[Batch, torch.Tensor, torch.Tensor]:
         """Leave the gradients of a step; returns its batch, the summed loss in nats and the positions it stands for."""
-        generator = torch.Generator(self.device).manual_seed(_mix(self.config.seed, step))
+        own = (self.config.seed, step) if self.peers.is_writer else (self.config.seed, step, 0, self.peers.rank)
+        generator = torch.Generator(self.device).manual_seed(_mix(*own))
         batch = self._batch(step)
         if self.config.watcher_share:
             is_hidden = torch.rand(batch.targets.shape, generator=generator, device=self.device) < self.config.watcher_share
@@ -138,15 +142,27 @@ class Learner:
         if self.config.model.names_suits:
             batch, alike = with_named_suits(batch)
         sum_nats, count = self._loss(batch, alike, generator, step)
-        (sum_nats / count).backward()  # type: ignore[no-untyped-call]  # torch stub
+        (sum_nats / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]  # torch stub
         return batch, sum_nats.detach(), count.float()
+
+    def _add_up(self, sum_nats: torch.Tensor, count: torch.Tensor) -> None:
+        """Make loss, count and gradients those of the whole batch, where others hold the rest of it."""
+        if self.peers.size == 1:
+            return
+        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.model.parameters()]
+        torch._foreach_mul_(gradients, count)  # of the own sum, not of the own mean
+        self.peers.add_up([sum_nats, count, *gradients])
+        torch._foreach_div_(gradients, count.clamp(min=1.0))
+        for parameter, gradient in zip(self.model.parameters(), gradients, strict=True):
+            parameter.grad = gradient
 
     def _batch(self, step: int) -> Batch:
         epoch, index = divmod(step, batches_per_epoch(self.reads.num_reads, self.config.batch_size))
         if epoch != self._epoch:
             self._order = epoch_batches(self.reads.lengths, batch_size=self.config.batch_size, seed=self.config.seed, epoch=epoch)
             self._epoch = epoch
-        return self.reads.batch(self._order[index])
+        self._num_reads = len(self._order[index])
+        return self.reads.batch(self.peers.share(self._order[index]))
 
     def _loss(
         self, batch: Batch, alike: torch.Tensor | None, generator: torch.Generator, step: int
@@ -179,7 +195,7 @@ class Learner:
         # Dropout takes no generator, so the global one is seeded for this forward and put back after it.
         with torch.random.fork_rng(devices, enabled=has_dropout):
             if has_dropout:
-                torch.manual_seed(_mix(self.config.seed, step, 1))
+                torch.manual_seed(_mix(self.config.seed, step, 1, *(() if self.peers.is_writer else (self.peers.rank,))))
             x, start = self.model.enter(batch.tokens, batch.values)  # (B, T', D)
             if positions is not None:
                 positions = (positions - start.unsqueeze(1)).clamp(min=0)

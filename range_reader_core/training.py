@@ -17,6 +17,7 @@ import torch
 from range_reader_core.checkpoint import BEST_NAME, CheckpointSidecar, read_sidecar, save_checkpoint
 from range_reader_core.learner import Learner, StepLoss
 from range_reader_core.optim import learning_rate_factor
+from range_reader_core.peers import Peers
 from range_reader_core.reads import Reads
 from range_reader_core.train_config import TrainConfig
 from range_reader_core.train_events import CompileFailed, Evaluated, Progress, Resumed, Started, TrainEvent
@@ -55,6 +56,7 @@ def train(
     data_manifest_hash: str = "",
     git_commit: str = "",
     init_from: Path | None = None,
+    peers: Peers | None = None,
 ) -> TrainResult:
     """Train a reader to the end of its budget and return what came of it; continues from ``run_folder`` where it can.
 
@@ -70,6 +72,7 @@ def train(
         data_manifest_hash: of the shards the reads come from, for the sidecar.
         git_commit: of the running code, for the sidecar.
         init_from: a checkpoint whose weights the run begins with, instead of random ones; its hash belongs into ``identity``.
+        peers: this process's place among those that train together; alone by default. All see the same reads and folder.
 
     Raises:
         ValueError: there is nothing to train on or to validate with, the folder holds another run, or ``init_from`` does not fit.
@@ -77,12 +80,13 @@ def train(
         OSError: the folder cannot be written.
     """
     started_at = clock()
-    learner = Learner(config, train_reads, device)
+    learner = Learner(config, train_reads, device, peers)
     validator = Validator(choose_reads(val_reads, config.eval_reads), device, learner.precision)
     run_folder.mkdir(parents=True, exist_ok=True)
     saved = load_state(run_folder, identity, learner.model, learner.average, learner.optimizer)
     if saved is None and init_from is not None:
         learner.start_from(starting_weights(init_from, config.model))
+    learner.peers.wait()  # nobody writes before everybody has read
     sidecar = CheckpointSidecar(
         model=config.model,
         identity=identity,
@@ -147,7 +151,8 @@ class _Run:
         interval = _Interval(self.clock())
         while True:
             # What is due comes before the next step, so a run that was stopped between the two does it when it resumes.
-            paused_at, progress = self.clock(), self.progress()
+            paused_at = self.clock()
+            progress = self.learner.peers.agree(self.progress(), self.learner.device)
             is_over = progress >= 1.0 and standing.step > 0
             if standing.step and (int(progress * config.num_evaluations) > standing.num_evaluations or is_over):
                 self._evaluate(progress)
@@ -166,6 +171,7 @@ class _Run:
                 interval = _Interval(self.clock())
         standing.is_finished = True
         self.save()
+        self._follow()
 
     def elapsed_s(self) -> float:
         """Return the seconds of the budget spent, over all resumptions."""
@@ -180,7 +186,9 @@ class _Run:
         return 1.0 if left <= 0.0 else max(spent, 0.0) / left
 
     def save(self) -> None:
-        """Save what resuming needs."""
+        """Save what resuming needs; one of those that train together does."""
+        if not self.learner.peers.is_writer:
+            return
         self.standing.elapsed_s = self.elapsed_s()
         save_state(self.run_folder, self.standing, self.learner.model, self.learner.average, self.learner.optimizer)
         self.saved_at = self.clock()
@@ -231,7 +239,7 @@ class _Run:
 
     def _evaluate(self, progress: float) -> None:
         """Score the weight average, keep it if it is the best, save, tell. Does nothing where this step was scored already."""
-        if self.standing.history and self.standing.history[-1].step == self.standing.step:
+        if not self.learner.peers.is_writer or (self.standing.history and self.standing.history[-1].step == self.standing.step):
             return
         paused_at, standing = self.clock(), self.standing
         scored = self.validator.score(self.learner.average)
@@ -269,7 +277,18 @@ class _Run:
             raise ValueError(msg)
         return sidecar.validation
 
+    def _follow(self) -> None:
+        """Take over what the process that validates and writes has found, once all are done."""
+        self.learner.peers.wait()
+        if not self.learner.peers.is_writer:
+            learner = self.learner
+            found = load_state(self.run_folder, self.standing.identity, learner.model, learner.average, learner.optimizer)
+            assert found is not None  # it has just been written
+            self.standing, self.best = found, self._best_on_disk()
+
     def _tell(self, event: TrainEvent) -> None:
+        if not self.learner.peers.is_writer:
+            return
         with (self.run_folder / LOG_NAME).open("a", encoding="utf-8") as log:
             log.write(json.dumps({"event": type(event).__name__, **asdict(event)}) + "\n")
         self.on_event(event)

@@ -26,8 +26,11 @@ from range_reader_pipeline.storage import read_json
 from range_reader_pipeline.training_events import Log, TrainingReporter, telling_where_it_stopped
 
 if TYPE_CHECKING:
+    from range_reader_core.peers import Peers
     from range_reader_core.reads import Reads
     from range_reader_core.train_config import TrainConfig
+    from range_reader_core.train_events import TrainEvent
+    from range_reader_core.training import TrainResult
 
 TRAINING_VERSION: Final = "2"  # raise it when the same configuration and data would train to something else
 VAL_READS: Final = 4096
@@ -52,7 +55,13 @@ class TrainingOutcome:
 
 
 def train_or_reuse(
-    paths: HomePaths, config: TrainingConfig, *, owner: str, log: Log, observe: Callable[[Mapping[str, float]], None]
+    paths: HomePaths,
+    config: TrainingConfig,
+    *,
+    owner: str,
+    log: Log,
+    observe: Callable[[Mapping[str, float]], None],
+    on_session: "Callable[[Session | None], Peers | None]" = lambda _: None,
 ) -> TrainingOutcome:
     """Train what is configured on the published shards, or find it trained, and keep the better checkpoint.
 
@@ -62,6 +71,7 @@ def train_or_reuse(
         owner: tells whoever waits for the lock who holds it.
         log: where progress goes.
         observe: receives live numbers, a bounded number of times.
+        on_session: told what is about to be trained, None where nothing is; returns with whom, alone by default.
 
     Raises:
         ValueError: there are no shards, nothing to validate on, or a setting that cannot be used.
@@ -91,10 +101,11 @@ def train_or_reuse(
         session = None
         if run is not None:
             log.info(f"run {run.run_id} has already finished on these shards; nothing to train")
+            on_session(None)
         else:
             preset = preset_name(config, has_gpu=has_gpu)
-            session = _Session(paths, folder, identity, data_version, preset, core_config, config.device, start)
-            run = session.train(log, observe)
+            session = Session(paths, folder, identity, data_version, preset, core_config, config.device, start)
+            run = session.train(log, observe, on_session(session))
             store.finish(run)
         found = examined(paths, run, previous, device=config.device, log=log.info)
         unfit = flaws(run, found)
@@ -125,7 +136,7 @@ def train_or_reuse(
 
 
 @dataclass(slots=True)
-class _Session:
+class Session:
     """The training of one run in this process."""
 
     paths: HomePaths
@@ -140,9 +151,8 @@ class _Session:
     num_train_reads: int = 0
     reads_per_s: float = 0.0
 
-    def train(self, log: Log, observe: Callable[[Mapping[str, float]], None]) -> FinishedRun:
-        from range_reader_core.inference import choose_device
-        from range_reader_core.training import train
+    def train(self, log: Log, observe: Callable[[Mapping[str, float]], None], peers: "Peers | None") -> FinishedRun:
+        """Train, temper and measure; alone or as the one that writes."""
         from range_reader_pipeline.shards import load_split
 
         data_folder = self.paths.data_versions / self.data_version
@@ -161,18 +171,7 @@ class _Session:
         log.info(f"run {self.folder.name}: preset {self.preset} on data version {self.data_version}")
         try:
             with telling_where_it_stopped(log, self.folder):
-                result = train(
-                    self.config,
-                    train_reads,
-                    val_reads,
-                    self.folder,
-                    device=choose_device(self.device),
-                    identity=self.folder.name,
-                    on_event=TrainingReporter(log, observe),
-                    data_manifest_hash=self.data_version,
-                    git_commit=git_commit(),
-                    init_from=self.paths.runs / self.start.run_id / WEIGHTS_NAME if self.start else None,
-                )
+                result = self.train_weights(train_reads, val_reads, TrainingReporter(log, observe), peers)
         except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
             raise
         except BaseException as error:
@@ -183,6 +182,27 @@ class _Session:
         self.reads_per_s = result.num_reads_seen / result.seconds
         run = self._measured(result.best.step, result.num_steps, result.seconds, train_reads, val_reads, log)
         return replace(run, temperature=temperature)
+
+    def train_weights(
+        self, train_reads: "Reads", val_reads: "Reads", on_event: "Callable[[TrainEvent], None]", peers: "Peers | None"
+    ) -> "TrainResult":
+        """Train to the end of the budget; every process that trains along calls this."""
+        from range_reader_core.inference import choose_device
+        from range_reader_core.training import train
+
+        return train(
+            self.config,
+            train_reads,
+            val_reads,
+            self.folder,
+            device=choose_device(self.device),
+            identity=self.folder.name,
+            on_event=on_event,
+            data_manifest_hash=self.data_version,
+            git_commit=git_commit(),
+            init_from=self.paths.runs / self.start.run_id / WEIGHTS_NAME if self.start else None,
+            peers=peers,
+        )
 
     def _temper(self, val_reads: "Reads", log: Log) -> float:
         """Return the temperature that is now in the checkpoint: 1 unless another loses less on hands that did not choose it."""
