@@ -1,10 +1,10 @@
 """What each switch of a training step is worth by itself: reads a second of the eager reference recipe with that switch alone.
 
-``python -m benchmarks.switches [--home HOME] [--rounds 5] [--seconds 2] [--threads 1] [--compiled]``. The reference recipe at
-``cpu`` size is padded to 96, makes logits at all positions and attends by the library; each row turns one thing, and is measured by
-turns with the untouched recipe, so that a machine that gets busier is unfair to none. Reads are those of the shards in HOME, else
-of random legal hands, which are longer. No row but "no dropout", "composed head" and "bfloat16 blocks" changes what is computed,
-apart from rounding; positions drawn at random are an unbiased estimate of the loss over all.
+``python -m benchmarks.switches [--home HOME] [--rounds 5] [--seconds 2] [--batch 64] [--threads 1] [--compiled]``. The reference
+recipe at ``cpu`` size is padded to 96, makes logits at all positions and attends by the library; each row turns one thing, and is
+measured by turns with the untouched recipe, so that a machine that gets busier is unfair to none. Reads are those of the shards
+in HOME, else of random legal hands, which are longer. No row but "no dropout", "composed head" and "bfloat16 blocks" changes what
+is computed, apart from rounding; positions drawn at random are an unbiased estimate of the loss over all.
 """
 
 import argparse
@@ -76,17 +76,21 @@ def main() -> None:
     parser.add_argument("--home", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of stepping, a round and row")
+    parser.add_argument("--batch", type=int, default=64, help="reads a step, in every row")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--compiled", action="store_true", help="measure compiled blocks too; compiling takes minutes")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     reads = _reads(options.home)
     load = os.getloadavg()[0]
-    print(f"{reads.num_reads:,} reads of {reads.lengths.mean():.1f} positions, {options.threads} thread(s), load {load:.1f}")
-    base = learner_of(Arm(name="eager reference", config=reference_cpu()), reads)
+    print(
+        f"{reads.num_reads:,} reads of {reads.lengths.mean():.1f} positions, batches of {options.batch}, {options.threads} threads"
+    )
+    print(f"load of the machine {load:.1f}")
+    base = learner_of(Arm(name="eager reference", config=replace(reference_cpu(), batch_size=options.batch)), reads)
     print(f"{'':52s}{'reads/s':>9s}{'times the reference':>21s}")
     for arm in arms(is_compiled=options.compiled):
-        learner = learner_of(arm, reads)
+        learner = learner_of(replace(arm, config=replace(arm.config, batch_size=options.batch)), reads)
         if arm.config.is_compiled and (reason := learner.compile()) is not None:
             print(f"{arm.name:52s}{reason}")
             continue
