@@ -2,11 +2,12 @@
 
 A head that only sums up cards cannot know that a set beats a pair: how good two cards are depends on all of the board at once.
 Here the evaluator (``strength``) says it, and the model learns one score a kind and position. Kinds are the same from every
-perspective and move with the suits. Evaluated on the host, once for each different board of a batch.
+perspective and move with the suits. Evaluated on the host, once for each different board; the latest are kept.
 
 Legend: ``B`` reads, ``T`` positions, ``N`` chosen positions, ``M`` different boards, ``C`` = 1326 combos.
 """
 
+import threading
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,6 +29,9 @@ NO_BOARD: Final = -1
 
 _MAX_BOARD: Final = sum(BOARD_CARDS.values())
 _MIN_BOARD: Final = 3
+_NO_CARD: Final = -1
+_KEY_DIGITS: Final = (cards.NUM_CARDS + 1) ** np.arange(_MAX_BOARD)
+_MOST_KNOWN: Final = 1 << 17  # boards, 174 MB
 
 
 class HandKinds(NamedTuple):
@@ -51,20 +55,15 @@ def hand_kinds(stream: torch.Tensor, rows: torch.Tensor, positions: torch.Tensor
     """Return the kinds of hand at positions (N,) of rows (N,) of (B, T) int64 tokens."""
     is_board = (stream >= COMMUNITY_OFFSET) & (stream < MARK_OFFSET)
     num_board = is_board.cumsum(dim=1)[rows, positions].cpu().numpy()  # (N,)
-    boards = board_cards(stream).cpu().numpy()  # (B, 5)
-    read = rows.cpu().numpy()
-    board_of = np.full(len(read), NO_BOARD, dtype=np.int64)
-    kinds, num_kinds = [], 0
-    for size in range(_MIN_BOARD, _MAX_BOARD + 1):
-        is_size = num_board == size
-        if not is_size.any():
-            continue
-        different, inverse = np.unique(boards[read[is_size], :size], axis=0, return_inverse=True)
-        board_of[is_size] = num_kinds + inverse.ravel()
-        kinds.append(board_kinds(different))
-        num_kinds += len(different)
-    of_boards = np.concatenate(kinds) if kinds else np.zeros((0, cards.NUM_COMBOS), dtype=np.int64)
-    return HandKinds(torch.from_numpy(of_boards).to(stream.device), torch.from_numpy(board_of).to(stream.device))
+    boards = board_cards(stream).cpu().numpy()[rows.cpu().numpy()]  # (N, 5)
+    boards = np.where(np.arange(_MAX_BOARD) < num_board[:, None], boards, _NO_CARD)
+    has_board = num_board >= _MIN_BOARD
+    keys = ((np.sort(boards[has_board], axis=1) + 1) @ _KEY_DIGITS).astype(np.int64)
+    different, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    board_of = np.full(len(boards), NO_BOARD, dtype=np.int64)
+    board_of[has_board] = inverse
+    kinds = _KNOWN.kinds(different, boards[has_board][first])
+    return HandKinds(torch.from_numpy(kinds.astype(np.int64)).to(stream.device), torch.from_numpy(board_of).to(stream.device))
 
 
 def board_kinds(boards: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -72,3 +71,37 @@ def board_kinds(boards: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     strength = np.searchsorted(EDGES, board_percentile(boards))  # NaN, of the dead, goes last
     kinds: npt.NDArray[np.int64] = strength * NUM_DRAWS + board_draws(boards)
     return kinds
+
+
+class _KnownBoards:
+    """Kinds on boards met before: reads of a hand share its boards, and with named suits hands share most flops."""
+
+    def __init__(self) -> None:
+        self._place: dict[int, int] = {}  # of a board's key among the rows
+        self._rows = np.empty((0, cards.NUM_COMBOS), dtype=np.uint8)
+        self._lock = threading.Lock()
+
+    def kinds(self, keys: npt.NDArray[np.int64], boards: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        """Return the kinds (M, C) of boards (M, 5) with these keys; places without a card come last."""
+        with self._lock:
+            if len(self._place) + len(keys) > _MOST_KNOWN:
+                self._place.clear()
+            unknown = [index for index, key in enumerate(keys.tolist()) if key not in self._place]
+            size = (boards != _NO_CARD).sum(axis=1)
+            for num_cards in range(_MIN_BOARD, _MAX_BOARD + 1):
+                new = [index for index in unknown if size[index] == num_cards]
+                if new:
+                    self._add(keys[new].tolist(), board_kinds(boards[new, :num_cards]).astype(np.uint8))
+            return self._rows[[self._place[key] for key in keys.tolist()]]
+
+    def _add(self, keys: list[int], rows: npt.NDArray[np.uint8]) -> None:
+        begin, end = len(self._place), len(self._place) + len(keys)
+        if end > len(self._rows):
+            room = np.empty((max(end, 2 * len(self._rows)), cards.NUM_COMBOS), dtype=np.uint8)
+            room[:begin] = self._rows[:begin]
+            self._rows = room
+        self._rows[begin:end] = rows
+        self._place.update(zip(keys, range(begin, end), strict=True))
+
+
+_KNOWN: Final = _KnownBoards()

@@ -7,7 +7,7 @@ import torch
 from range_reader_core import cards
 from range_reader_core.batching import DeviceReads, with_named_suits
 from range_reader_core.encoder import HandEncoder
-from range_reader_core.hand_kinds import NO_BOARD, NUM_DRAWS, NUM_KINDS, NUM_STRENGTHS, board_kinds, hand_kinds
+from range_reader_core.hand_kinds import NO_BOARD, NUM_DRAWS, NUM_KINDS, NUM_STRENGTHS, _KnownBoards, board_kinds, hand_kinds
 from range_reader_core.masks import is_live_combo_at, is_supervised
 from range_reader_core.objective import masked_cross_entropy
 from range_reader_core.strength import DRAWS, is_on_board_live
@@ -109,3 +109,18 @@ def test_kinds_must_be_told_where_they_are_read() -> None:
     for model, given in ((reads_hands, None), (does_not, kinds)):
         with pytest.raises(ValueError, match="kinds of hands"):
             model.logits(hidden, alike, given)
+
+
+def test_boards_met_before_are_the_same_boards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that two boards share, or a store that is emptied in the middle, would give one board the kinds of another."""
+    monkeypatch.setattr("range_reader_core.hand_kinds._MOST_KNOWN", 12)
+    known = _KnownBoards()
+    generator = np.random.default_rng(0)
+    boards = np.array([generator.choice(52, 5, replace=False) for _ in range(40)])
+    for _ in range(6):
+        chosen = boards[generator.choice(40, 6, replace=False)].copy()
+        chosen[:2, 3:] = -1
+        chosen[2:4, 4:] = -1
+        keys = (np.sort(chosen, axis=1) + 1) @ 53 ** np.arange(5)
+        for row, board in zip(known.kinds(keys, chosen), chosen, strict=True):
+            np.testing.assert_array_equal(row, board_kinds(board[board >= 0][None])[0])
