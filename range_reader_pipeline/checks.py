@@ -168,8 +168,20 @@ def _uniform(by_source: npt.NDArray[np.int64], by_size: npt.NDArray[np.int64]) -
         check_name="shards_are_uniform",
         passed=all(test.p >= SIGNIFICANCE for test in tests.values()),
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={"tests": metadata.table(rows), "smallest_p": min(test.p for test in tests.values()), "shards": len(by_source)},
-        description="p below 1% for source or table size means that a shard is no fair sample of the whole.",
+        metadata=metadata.rounded(
+            {
+                "tests": metadata.table(rows),
+                "smallest_p": min(test.p for test in tests.values()),
+                "threshold": SIGNIFICANCE,
+                "shards": len(by_source),
+            }
+        ),
+        description=(
+            "p below 1% for source or table size means that a shard is no fair sample of the whole. If it stays so, materialize "
+            "encoded_shards with another shuffle_seed."
+            if len(by_source) > 1
+            else "There is one train shard, so there is nothing to compare it with."
+        ),
     )
 
 
@@ -189,7 +201,7 @@ def _few_rejected(counts: dict[str, Any], rejects: Path) -> dg.AssetCheckResult:
         check_name="few_hands_rejected",
         passed=rate <= MAX_REJECT_RATE,
         severity=dg.AssetCheckSeverity.WARN,
-        metadata=entries,
+        metadata=metadata.rounded(entries),
         description=f"{rate:.2%} of {num_records} hands were refused; rejects.parquet gives file, line and reason of each.",
     )
 

@@ -17,9 +17,10 @@ from range_reader_pipeline.assets.range_report import range_report
 from range_reader_pipeline.assets.sharpening_report import sharpening_report
 from range_reader_pipeline.assets.stratified_eval import stratified_eval
 from range_reader_pipeline.checks import data_checks
+from range_reader_pipeline.dead_runs import dead_runs
 from range_reader_pipeline.housekeeping import housekeeping
 from range_reader_pipeline.jobs import everything, refresh_dataset, train_and_evaluate
-from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.resources import HomeResource, NothingStored
 from range_reader_pipeline.schedules import nightly_training
 from range_reader_pipeline.sensors import ohh_folder
 
@@ -39,13 +40,15 @@ def build_definitions(**overrides: Any) -> dg.Definitions:
         ],
         "asset_checks": [data_checks],
         "jobs": [refresh_dataset, train_and_evaluate, everything],
-        "sensors": [ohh_folder],
+        "sensors": [ohh_folder, dead_runs],
         "schedules": [nightly_training, housekeeping],
         "resources": {"home": HomeResource()},
         # Each run is a process of its own; a process for each step would cost 3 s and could outlive a killed run.
         "executor": dg.in_process_executor,
     }
-    return dg.Definitions(**{**arguments, **overrides})
+    arguments |= overrides
+    arguments["resources"] = {"io_manager": NothingStored(), **arguments["resources"]}
+    return dg.Definitions(**arguments)
 
 
 defs = build_definitions()

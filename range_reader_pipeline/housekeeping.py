@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import dagster as dg
-from dagster._core.storage.event_log import SqliteEventLogStorage
 
 KEEP_VARIABLE: Final = "RANGE_READER_KEEP_RUNS"
 KEEP_RUNS: Final = 500
@@ -51,6 +50,8 @@ def remove_old_runs(instance: dg.DagsterInstance, *, keep: int) -> int:
 
 def _remove_events_file(instance: dg.DagsterInstance, run_id: str) -> None:
     """Remove the file that SQLite storage keeps for each run, which would go on taking the space of the deleted events."""
+    from dagster._core.storage.event_log import SqliteEventLogStorage  # half a second of SQLAlchemy
+
     storage = instance.event_log_storage
     if isinstance(storage, SqliteEventLogStorage):
         path = Path(storage.path_for_shard(run_id))
@@ -73,4 +74,4 @@ def housekeeping(context: dg.ScheduleEvaluationContext) -> dg.SkipReason:
     """Remove old runs."""
     keep = runs_to_keep(os.environ)
     num_removed = remove_old_runs(context.instance, keep=keep)
-    return dg.SkipReason(f"removed the records of {num_removed} runs; the newest {keep} stay")
+    return dg.SkipReason(f"runs whose records were removed: {num_removed}; the newest {keep} stay")

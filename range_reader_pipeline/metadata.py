@@ -7,13 +7,16 @@ sees to it) and anything long is a file that is linked.
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import dagster as dg
 
 MAX_TABLE_ROWS: Final = 20
 INLINE_CHARACTERS: Final = 1000
-SIGNIFICANT_DIGITS: Final = 4
+SIGNIFICANT_DIGITS: Final = 4  # in tables
+NUMBER_DIGITS: Final = 6  # of numbers by themselves, which are also drawn over time
+
+_Value = TypeVar("_Value")
 
 Cell = str | int | float | None
 
@@ -52,6 +55,11 @@ def text_block(text: str) -> dg.MarkdownMetadataValue:
     return dg.MetadataValue.md(f"```\n{text}\n```")
 
 
+def rounded(numbers: Mapping[str, _Value]) -> dict[str, _Value | float]:
+    """Return entries with floats of ``NUMBER_DIGITS`` significant digits: the UI shows every digit that it is given."""
+    return {name: _digits(value, NUMBER_DIGITS) if isinstance(value, float) else value for name, value in numbers.items()}
+
+
 def picture(png: bytes, alt: str) -> dg.MarkdownMetadataValue:
     """Return a PNG of ``plots``."""
     return dg.MetadataValue.md(f"![{alt}](data:image/png;base64,{base64.b64encode(png).decode()})")
@@ -60,7 +68,11 @@ def picture(png: bytes, alt: str) -> dg.MarkdownMetadataValue:
 def _rounded(cell: Cell) -> str | int | float:
     if cell is None:
         return ""
-    return float(f"{cell:.{SIGNIFICANT_DIGITS}g}") if isinstance(cell, float) else cell
+    return _digits(cell, SIGNIFICANT_DIGITS) if isinstance(cell, float) else cell
+
+
+def _digits(number: float, count: int) -> float:
+    return float(f"{number:.{count}g}")
 
 
 def _column_type(records: Sequence[Mapping[str, Cell]], name: str) -> str:

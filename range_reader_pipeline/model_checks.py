@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import dagster as dg
 
+from range_reader_pipeline import metadata
 from range_reader_pipeline.examination import TOLERANCE, Examination, flaws, reproduces
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.run_store import FinishedRun
@@ -130,7 +131,7 @@ def _finite(run: FinishedRun, found: Examination) -> dg.AssetCheckResult:
         check_name="weights_are_finite",
         passed=is_fine,
         severity=dg.AssetCheckSeverity.ERROR,
-        metadata=entries,
+        metadata=metadata.rounded(entries),
         description=(
             "All weights and scores are finite."
             if is_fine
@@ -154,7 +155,7 @@ def _reproduces(run: FinishedRun, found: Examination) -> dg.AssetCheckResult:
         check_name="reproduces_its_scores",
         passed=is_same,
         severity=dg.AssetCheckSeverity.ERROR,
-        metadata=entries,
+        metadata=metadata.rounded(entries),
         description=(
             f"A fresh process measures the recorded scores on {run.val_reads} val reads."
             if is_same
@@ -186,7 +187,7 @@ def _not_worse(run: FinishedRun, found: Examination) -> dg.AssetCheckResult:
         check_name="not_worse_than_kept",
         passed=not found.is_worse and (found.mrr_lead is not None or not found.compared_with),
         severity=dg.AssetCheckSeverity.WARN,
-        metadata=entries,
+        metadata=metadata.rounded(entries),
         description=text,
     )
 
@@ -207,7 +208,7 @@ def _val_unchanged(found: Examination) -> dg.AssetCheckResult:
         check_name="val_reads_unchanged",
         passed=not found.num_val_gone,
         severity=dg.AssetCheckSeverity.WARN,
-        metadata=entries,
+        metadata=metadata.rounded(entries),
         description=text,
     )
 
@@ -231,7 +232,11 @@ def _calibrated(numbers: Numbers | None, why_not: str) -> dg.AssetCheckResult:
                 ". Take ranks and not probabilities from it, and look at calibration_by_group; more hands or less training help."
             )
     return dg.AssetCheckResult(
-        check_name=CALIBRATED.name, passed=is_fine, severity=dg.AssetCheckSeverity.WARN, metadata=entries, description=text
+        check_name=CALIBRATED.name,
+        passed=is_fine,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata=metadata.rounded(entries),
+        description=text,
     )
 
 
@@ -251,7 +256,11 @@ def _beyond_chance(
         else:
             text += f" ({_span(low, high)})." + ("" if is_beyond else f" That is within chance: {next_step}.")
     return dg.AssetCheckResult(
-        check_name=spec.name, passed=is_beyond, severity=dg.AssetCheckSeverity.WARN, metadata=entries, description=text
+        check_name=spec.name,
+        passed=is_beyond,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata=metadata.rounded(entries),
+        description=text,
     )
 
 

@@ -78,6 +78,9 @@ def training_curve(points: Sequence[CurvePoint], *, static_loss_nats: float, sta
     _floor_line(loss_axes, static_loss_nats)
     _dress(loss_axes, title="loss, nats per position", x_label="minutes of training")
     loss_axes.legend(frameon=False, fontsize=8)
+    if len(points) == 1:  # a point in the middle of an axis of milliseconds says nothing of time
+        for axes in (loss_axes, mrr_axes):
+            axes.set_xlim(0.0, 1.2 * minutes[0] or 1.0)
     mrr_axes.plot(minutes, [point.val_mrr for point in points], color=VALIDATION, marker=marker)
     kept = [point for point in points if point.is_best][-1:]
     mrr_axes.plot([point.minutes for point in kept], [point.val_mrr for point in kept], color=VALIDATION, marker="o", linestyle="")
@@ -99,7 +102,7 @@ def sharpening_curve(labels: Sequence[str], ours: Series, floors: Sequence[Serie
     axes.set_xticks(list(rows), labels)
     axes.set_ylim(bottom=0)
     _dress(axes, title="mean reciprocal rank of the true hand (showdown villains)", x_label="read after")
-    axes.legend(frameon=False, fontsize=8)
+    _legend_below(figure)
     return _png(figure)
 
 
@@ -116,9 +119,8 @@ def stratified_bars(labels: Sequence[str], ours: Series, floors: Sequence[Series
         above = [max(high - value, 0.0) for value, high in zip(series.values, series.highs, strict=True)]
         axes.bar(left, series.values, width, yerr=(below, above), color=color, label=series.label, error_kw={"linewidth": 1})
     axes.set_xticks(range(len(labels)), labels, fontsize=8)
-    axes.set_ylim(top=1.25 * max(high for series in all_series for high in series.highs))  # room for the legend
-    _dress(axes, title="mean reciprocal rank of the true hand, by the villain's last live street", x_label="")
-    axes.legend(frameon=False, fontsize=8)
+    _dress(axes, title="mean reciprocal rank of the true hand, by what became of the villain", x_label="")
+    _legend_below(figure)
     return _png(figure)
 
 
@@ -185,6 +187,11 @@ def _figure(*, width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), dpi=100, layout="constrained")
+
+
+def _legend_below(figure: "Figure") -> None:
+    """Put the legend where no curve can run."""
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
 
 
 def _errors(axes: "Axes", series: Reliability, color: str) -> None:

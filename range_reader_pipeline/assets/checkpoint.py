@@ -13,7 +13,7 @@ from range_reader_pipeline.process import prepare_process
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.run_store import WEIGHTS_NAME
 from range_reader_pipeline.stages import GPU_POOL, GROUP, STAGE_TAG, TRAIN
-from range_reader_pipeline.training_run import TRAINING_VERSION, train_or_reuse
+from range_reader_pipeline.training_run import TRAINING_VERSION, TrainingOutcome, train_or_reuse
 
 NAME: Final = "checkpoint"
 
@@ -54,25 +54,25 @@ def checkpoint(
     yield from model_checks.run_checks(run, outcome.found)
     if kept is None:
         raise dg.Failure(model_checks.nothing_to_keep(paths, run, outcome.found), allow_retries=False)
-    png = plots.training_curve(
-        outcome.curve,
-        static_loss_nats=run.val_loss_nats + run.nats_below_static_range,
-        static_mrr=run.val_mrr - run.mrr_above_static_range,
-    )
     context.log.info(f"val mrr {run.val_mrr:.4f}, val loss {run.val_loss_nats:.3f} nats: {outcome.status}; kept is {kept.run_id}")
     weights = paths.runs / kept.run_id / WEIGHTS_NAME
     trained = {"reads_per_s": outcome.reads_per_s, "num_train_reads": outcome.num_train_reads}
     yield dg.MaterializeResult(
         data_version=dg.DataVersion(kept.weights_version),
         metadata={
-            "curve": metadata.picture(png, "loss and val mrr over training time"),
-            "val_mrr": run.val_mrr,
-            "val_loss_nats": run.val_loss_nats,
-            "val_mean_rank": run.val_mean_rank,
-            "temperature": run.temperature,
-            "nats_below_static_range": run.nats_below_static_range,
-            "mrr_above_static_range": run.mrr_above_static_range,
-            "kept_val_mrr": kept.val_mrr,
+            **_curve(outcome),
+            **metadata.rounded(
+                {
+                    "val_mrr": run.val_mrr,
+                    "val_loss_nats": run.val_loss_nats,
+                    "val_mean_rank": run.val_mean_rank,
+                    "temperature": run.temperature,
+                    "nats_below_static_range": run.nats_below_static_range,
+                    "mrr_above_static_range": run.mrr_above_static_range,
+                    "kept_val_mrr": kept.val_mrr,
+                    **({} if outcome.found.mrr_lead is None else {"mrr_lead_over_kept": outcome.found.mrr_lead}),
+                }
+            ),
             "status": outcome.status.value,
             "reused": outcome.is_reused,
             "was_resumed": outcome.was_resumed,
@@ -89,6 +89,19 @@ def checkpoint(
             "weights_bytes": weights.stat().st_size,
             "weights": dg.MetadataValue.path(weights),
             "results": dg.MetadataValue.path(paths.results),
-            **{name: value for name, value in trained.items() if value is not None},
+            **metadata.rounded({name: value for name, value in trained.items() if value is not None}),
         },
     )
+
+
+def _curve(outcome: TrainingOutcome) -> dict[str, dg.MarkdownMetadataValue]:
+    """Draw the validations, if the log of the run still has them."""
+    if not outcome.curve:
+        return {}
+    run = outcome.run
+    png = plots.training_curve(
+        outcome.curve,
+        static_loss_nats=run.val_loss_nats + run.nats_below_static_range,
+        static_mrr=run.val_mrr - run.mrr_above_static_range,
+    )
+    return {"curve": metadata.picture(png, "loss and val mrr over training time")}

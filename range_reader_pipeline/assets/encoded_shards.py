@@ -17,6 +17,8 @@ from range_reader_pipeline.plots import stacked_bars
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import DATA, GROUP, STAGE_TAG
 
+MANY_READS = 5_000  # from here on a bar is counted in thousands
+
 
 @dg.asset(
     group_name=GROUP,
@@ -93,15 +95,15 @@ def _metadata(paths: HomePaths, manifest: dict[str, Any]) -> dict[str, dg.Metada
         "shards": len(manifest["shards"]),
         "dagster/row_count": counts["num_reads"],
     }
-    entries: dict[str, dg.MetadataValue] = {name: dg.MetadataValue.int(number) for name, number in numbers.items()}
+    entries: dict[str, dg.MetadataValue] = {"picture": _picture(manifest)}
+    entries |= {name: dg.MetadataValue.int(number) for name, number in numbers.items()}
     entries |= {
-        "reject_rate": dg.MetadataValue.float(counts["num_rejected"] / max(1, num_records)),
+        "reject_rate": dg.MetadataValue.float(round(counts["num_rejected"] / max(1, num_records), 6)),
         "megabytes": dg.MetadataValue.float(round(counts["num_bytes"] / 1e6, 3)),
         "version": dg.MetadataValue.text(manifest["version"]),
         "source_version": dg.MetadataValue.text(manifest["source_version"]),
         "path": dg.MetadataValue.path(str(paths.data)),
         "rejects_path": dg.MetadataValue.path(str(paths.rejects)),
-        "picture": _picture(manifest),
         "sources": metadata.table(_source_rows(manifest)),
         "dagster/column_schema": metadata.column_schema(
             {field.name: (str(field.type), COLUMN_DESCRIPTIONS[field.name]) for field in SHARD_SCHEMA}
@@ -132,10 +134,8 @@ def _picture(manifest: dict[str, Any]) -> dg.MetadataValue:
             size, street = key.split(" ")
             totals[int(size), street] = totals.get((int(size), street), 0) + count
     sizes = sorted({size for size, _ in totals})
-    parts = {
-        f"{street}": [totals.get((size, street), 0) / 1e3 for size in sizes] for street in ("preflop", "flop", "turn", "river")
-    }
-    png = stacked_bars(
-        [str(size) for size in sizes], parts, title="thousands of reads by the last street dealt", x_label="players dealt in"
-    )
+    unit, name = (1e3, "thousands of reads") if max(totals.values(), default=0) >= MANY_READS else (1, "reads")
+    parts = {street: [totals.get((size, street), 0) / unit for size in sizes] for street in ("preflop", "flop", "turn", "river")}
+    title = f"{name} by the last street dealt"
+    png = stacked_bars([str(size) for size in sizes], parts, title=title, x_label="players dealt in")
     return metadata.picture(png, "reads by table size and last street dealt")

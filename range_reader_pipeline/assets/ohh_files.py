@@ -44,8 +44,9 @@ def ohh_files(context: dg.AssetExecutionContext, config: OhhFilesConfig, home: H
         paths.create()
         catalogue = _scan(context, paths, config.settle_seconds)
         is_reused = _publish(paths, catalogue)
+    num_files = len(catalogue.readable)
     context.log.info(
-        f"{len(catalogue.readable)} files in {catalogue.folder}, {len(catalogue.left_out)} left out"
+        f"{num_files} file{'s' if num_files != 1 else ''} in {catalogue.folder}, {len(catalogue.left_out)} left out"
         + (", nothing changed" if is_reused else "")
     )
     return dg.MaterializeResult(

@@ -39,7 +39,7 @@ def report_result(
             entries["picture" if name == main else f"{name}_picture"] = metadata.picture(png.read_bytes(), name.replace("_", " "))
     entries |= {name: metadata.text_block(saved.texts[name]) for name in others}
     entries |= {name: metadata.table(rows, columns[name]) for name, rows in saved.tables.items() if rows}
-    entries |= saved.numbers
+    entries |= metadata.rounded(saved.numbers)
     entries |= {
         "reused": is_reused,
         "seconds": round(seconds, 1),

@@ -61,7 +61,7 @@ def test_counts_are_those_of_the_shards(tmp_path: Path) -> None:
         assert seen[f"hands_{split}"] == len(set(reads.hand_ids))
     assert seen["reads"] == seen["dagster/row_count"] == sum(reads.num_reads for reads in splits.values())
     assert seen["positions"] == sum(len(reads.tokens) for reads in splits.values())
-    assert seen["reject_rate"] == pytest.approx(1 / 123)
+    assert seen["reject_rate"] == pytest.approx(1 / 123, abs=1e-6)
     assert seen["path"] == str(paths.data)
     assert [row.data["code"] for row in seen["rejected_by_reason"].records] == ["GAME_TYPE"]
     assert {row.data["source"]: row.data["reads"] for row in seen["sources"].records}.keys() == {"tests/even", "tests/odd"}

@@ -68,7 +68,7 @@ def test_the_schedule_says_what_it_did(instance: dg.DagsterInstance, monkeypatch
     with dg.build_schedule_context(instance=instance) as context:
         tick = housekeeping(context)
     assert isinstance(tick, dg.SkipReason)
-    assert tick.skip_message == "removed the records of 1 runs; the newest 3 stay"
+    assert tick.skip_message == "runs whose records were removed: 1; the newest 3 stay"
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "²"])

@@ -126,4 +126,4 @@ def shoot(page: Any, name: str) -> None:
     """Keep a picture of what is on the screen, as a small one."""
     seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     SHOTS.mkdir(parents=True, exist_ok=True)
-    seen.quantize(64, dither=Image.Dither.NONE).save(SHOTS / f"ui_{name}.png", optimize=True)
+    seen.quantize(256, dither=Image.Dither.NONE).save(SHOTS / f"ui_{name}.png", optimize=True)
