@@ -97,6 +97,7 @@ def test_the_folder_is_named_by_what_decides(tmp_path: Path, monkeypatch: pytest
     assert len(others | {usual}) == 5
 
 
+@pytest.mark.slow
 def test_baselines_are_scored_on_the_same_reads(reads: dict[str, Reads], tmp_path: Path) -> None:
     """Prevents a floor measured on other hands than the arms."""
     names = score_baselines(tmp_path, reads, [SINGLE], has_trackers=False, device="cpu")

@@ -116,6 +116,7 @@ def test_a_crash_is_a_row_that_names_the_arm(own_copy: Chain, monkeypatch: pytes
     assert (row.status, row.note) == (RunStatus.CRASH, "base: step 7: loss nan")
 
 
+@pytest.mark.slow
 def test_every_arm_has_the_budget_that_is_set_and_its_own_seed(own_copy: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prevents unequal time from passing as a better recipe."""
     seen: list[TrainConfig] = []
@@ -134,6 +135,7 @@ def test_every_arm_has_the_budget_that_is_set_and_its_own_seed(own_copy: Chain, 
     assert sum("nats over the static range" in line for line in log.lines) == 4
 
 
+@pytest.mark.slow
 def test_both_assets_run_from_the_launchpad_and_show_a_table_and_a_picture(own_copy: Chain) -> None:
     """Prevents experiments that only work from Python."""
     config = {
@@ -154,6 +156,7 @@ def test_both_assets_run_from_the_launchpad_and_show_a_table_and_a_picture(own_c
     assert len(observed) == 4 + 6  # one an arm and seed
 
 
+@pytest.mark.slow
 def test_they_stay_out_of_a_run_of_the_whole_graph(own_copy: Chain) -> None:
     """Prevents 'Materialize all' from starting hours of experiments."""
     chain = ["ohh_files", "encoded_shards", "checkpoint", "stratified_eval", "sharpening_report"]

@@ -79,6 +79,7 @@ def test_a_warm_start_that_reads_worse_leaves_the_kept_one(grown: Chain, monkeyp
     assert again.run == outcome.run
 
 
+@pytest.mark.slow
 def test_a_kept_warm_start_is_not_trained_again_on_the_same_data(grown: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prevents a chain of warm starts, each from the last, on data that has not changed."""
     _with_lead(monkeypatch, 1e-6)
@@ -90,6 +91,7 @@ def test_a_kept_warm_start_is_not_trained_again_on_the_same_data(grown: Chain, m
     assert not _train(grown, retrain=True).is_reused
 
 
+@pytest.mark.slow
 def test_trained_weights_are_trained_on_at_a_lower_rate_unless_one_is_set(own_copy: Chain) -> None:
     """Prevents the peak rate of a fresh start from undoing what was learned."""
     warm, cold, asked = (_train(own_copy, seed=5, **extra) for extra in ({}, {"init_from": "scratch"}, {"learning_rate": 0.01}))
@@ -103,6 +105,7 @@ def _rate(chain: Chain, outcome: TrainingOutcome) -> float:
     return float(str(read_sidecar(chain.paths.runs / outcome.run.run_id).train_config["learning_rate"]))
 
 
+@pytest.mark.slow
 def test_another_model_is_refused_or_begun_afresh_as_asked(own_copy: Chain) -> None:
     """Prevents a change of preset from failing deep inside, and from being trained silently from scratch."""
     kept = _kept(own_copy)
@@ -115,6 +118,7 @@ def test_another_model_is_refused_or_begun_afresh_as_asked(own_copy: Chain) -> N
     assert kept.preset == "tiny"
 
 
+@pytest.mark.slow
 def test_without_anything_kept_it_is_refused_or_begun_afresh_as_asked(own_copy: Chain) -> None:
     """Prevents the first scheduled training from failing for want of a second."""
     own_copy.paths.checkpoint.unlink()
