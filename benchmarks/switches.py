@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="reads a step, in every row")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--compiled", action="store_true", help="measure compiled blocks too; compiling takes minutes")
+    parser.add_argument("--only", nargs="*", default=[], metavar="TEXT", help="measure the rows whose names hold one of these")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     reads = _reads(options.home)
@@ -90,6 +91,8 @@ def main() -> None:
     base = learner_of(Arm(name="eager reference", config=replace(reference_cpu(), batch_size=options.batch)), reads)
     print(f"{'':52s}{'reads/s':>9s}{'times the reference':>21s}")
     for arm in arms(is_compiled=options.compiled):
+        if options.only and not any(text in arm.name for text in options.only):
+            continue
         learner = learner_of(replace(arm, config=replace(arm.config, batch_size=options.batch)), reads)
         if arm.config.is_compiled and (reason := learner.compile()) is not None:
             print(f"{arm.name:52s}{reason}")

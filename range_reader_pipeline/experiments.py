@@ -202,7 +202,7 @@ def _report(experiment: Experiment, compared: Sequence[ComparedArm], records: Se
     lines = [
         f"{len(base.seed_gains)} seed(s) an arm, preset {experiment.preset}; 95% intervals, of leads with the spread of seeds",
         "",
-        f"{'arm':<{width}}  {'nats over static range':<26}{'lead, nats':<28}{'mrr':<26}{'lead, mrr':<28}{'reads/s':>8}  verdict",
+        f"{'arm':<{width}}  {'nats over static range':<28}{'lead, nats':<28}{'mrr':<28}{'lead, mrr':<28}{'reads/s':>8}  verdict",
     ]
     table: list[dict[str, Cell]] = []
     for row in compared:
@@ -210,7 +210,7 @@ def _report(experiment: Experiment, compared: Sequence[ComparedArm], records: Se
         is_base = row is base
         verdict = "compared with" if is_base else f"{row.verdict}: {row.status}"
         leads = ("", "") if is_base else (_text(row.lead_nats), _text(row.lead_mrr))
-        cells = f"{_text(row.gain_nats):<26}{leads[0]:<28}{_text(row.mrr):<26}{leads[1]:<28}{speed:>8,.0f}"
+        cells = f"{_text(row.gain_nats):<28}{leads[0]:<28}{_text(row.mrr):<28}{leads[1]:<28}{speed:>8,.0f}"
         lines.append(f"{row.name:<{width}}  {cells}  {verdict}")
         lines.append(f"{'':<{width}}  by seed {' '.join(f'{gain:.4f}' for gain in row.seed_gains)}")
         record: dict[str, Cell] = {"arm": row.name, "verdict": verdict, "reads_per_s": speed, "mean_rank": row.mean_rank}
