@@ -9,7 +9,7 @@ never stops a file and never vanishes. Repeats are not looked for: whoever joins
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import BinaryIO, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from range_reader_core.ohh_amounts import AmountMode, added_steps, fitting_modes
 from range_reader_core.ohh_draft import Draft, draft, hand_id_of
 from range_reader_core.ohh_lenient import decode_lenient
 from range_reader_core.ohh_plain import read_plain
-from range_reader_core.ohh_records import Lines, Record, iter_parts, iter_records, rescan
+from range_reader_core.ohh_records import BufferedBytes, Lines, Record, iter_parts, iter_records, rescan
 from range_reader_core.ohh_rejects import Reject, RejectError, RejectReason, excerpt
 from range_reader_core.ohh_schema import OhhHand, decode_exact
 from range_reader_core.ohh_settle import settle
@@ -34,7 +34,7 @@ _Read = tuple[Record, Draft | Reject]
 _Result = TypeVar("_Result", bound=NamedSkeletons | CanonicalHand | Reject)
 
 
-def parse_ohh(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reject]:
+def parse_ohh(stream: BufferedBytes, file_name: str) -> Iterator[CanonicalHand | Reject]:
     """Yield every hand of an uncompressed file, and a ``Reject`` for every record that is none.
 
     A file whose every record is refused ends with a file-level ``Reject`` that counts the reasons. Memory is bounded by
@@ -43,7 +43,7 @@ def parse_ohh(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reje
     return _with_verdict(_careful_results(stream, file_name), file_name)
 
 
-def read_ohh(stream: BinaryIO, file_name: str) -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
+def read_ohh(stream: BufferedBytes, file_name: str) -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
     """Yield the same hands in the same order, ordinary ones as the skeletons they encode to, many at once."""
     return _with_verdict(_mixed_results(stream, file_name), file_name)
 
@@ -64,7 +64,7 @@ def _with_verdict(results: Iterable[_Result], file_name: str) -> Iterator[_Resul
         yield Reject(source=file_name, line=0, hand_id="", reason=RejectReason.FILE_NO_HANDS, message=message, text="")
 
 
-def _careful_results(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reject]:
+def _careful_results(stream: BufferedBytes, file_name: str) -> Iterator[CanonicalHand | Reject]:
     careful = _CarefulReader(file_name)
     records = iter_records(stream)
     while batch := list(islice(records, BATCH_RECORDS)):
@@ -72,7 +72,7 @@ def _careful_results(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand
     yield from careful.rest()
 
 
-def _mixed_results(stream: BinaryIO, file_name: str) -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
+def _mixed_results(stream: BufferedBytes, file_name: str) -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
     careful = _CarefulReader(file_name)
     batch: list[Record] = []
     for part in iter_parts(stream):
@@ -91,7 +91,7 @@ def _mixed_results(stream: BinaryIO, file_name: str) -> Iterator[NamedSkeletons 
 
 def _read_lines(lines: Lines, careful: "_CarefulReader") -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
     """Yield the hands of lines in their order: plain ones at once, the odd ones between them the careful way."""
-    num_lines = len(lines.objects)
+    num_lines = lines.num_objects
     records = lines.records(0, num_lines if not careful.is_plain_tried else 0)
     begin = 0
     while begin < num_lines and (careful.is_waiting or not careful.modes or not careful.is_plain_tried):
@@ -100,8 +100,8 @@ def _read_lines(lines: Lines, careful: "_CarefulReader") -> Iterator[NamedSkelet
         begin += BATCH_RECORDS
     if begin >= num_lines:
         return
-    plain = read_plain(lines.objects[begin:], [source for source, mode in careful.modes.items() if mode is AmountMode.ADDED])
-    at = plain.line_index + begin
+    plain = read_plain(lines, begin, [source for source, mode in careful.modes.items() if mode is AmountMode.ADDED])
+    at = plain.line_index
     odd = np.setdiff1d(np.arange(begin, num_lines), at, assume_unique=True).tolist()
     if len(odd) > (1.0 - MIN_PLAIN_SHARE) * (num_lines - begin):
         careful.is_plain_tried = False

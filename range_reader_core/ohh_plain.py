@@ -8,7 +8,7 @@ For what it accepts its result is the same to the last bit; a test compares the 
 Legend: ``H`` hands, ``S`` seats, ``R`` rounds, ``A`` actions, ``N`` steps, ``P`` positions of all hands.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,9 @@ from range_reader_core import tokens
 from range_reader_core.cards import COMBO_CARDS, NUM_CARDS
 from range_reader_core.hand import EventKind
 from range_reader_core.ohh_actions import Code
+from range_reader_core.ohh_records import Lines
 from range_reader_core.ohh_tables import NO_CARDS, STREETS, Bytes, Ints, OhhTables, tables_of
+from range_reader_core.replay import RELATIVE_SLACK
 from range_reader_core.replay_arrays import Steps, play_plain
 from range_reader_core.skeletons import EVENT_TOKENS, NO_COMBO, NamedSkeletons, Skeletons, digests, first_slot
 from range_reader_core.tokens import MAX_SEATS, BaseAction
@@ -32,20 +34,22 @@ class PlainHands:
     """The hands that were read, in the order of their lines."""
 
     hands: NamedSkeletons
-    line_index: Ints  # (H,) into the lines given
+    line_index: Ints  # (H,) into the lines
 
 
-def read_plain(lines: Sequence[bytes], sources: Collection[str]) -> PlainHands:
-    """Return the plain hands among lines that hold one record each.
+def read_plain(lines: Lines, begin: int, sources: Collection[str]) -> PlainHands:
+    """Return the plain hands among lines.
 
     Args:
-        lines: records.
+        lines: one record each.
+        begin: how many of them to leave out.
         sources: those whose amounts are known to be chips added; no other source is read.
     """
-    tables = tables_of(lines)
+    tables = tables_of(lines, begin)
     drawn = _Drawn(tables, sources)
     rows = np.flatnonzero(drawn.is_plain)
-    return PlainHands(drawn.named_skeletons().take(rows), tables.line_index[rows])
+    hands = drawn.named_skeletons()
+    return PlainHands(hands if len(rows) == hands.num_hands else hands.take(rows), tables.line_index[rows])
 
 
 class _Drawn:
@@ -57,9 +61,10 @@ class _Drawn:
         self.sources = [f"{site}/{network}" for site, network in zip(tables.sites, tables.networks, strict=True)]
         is_known = np.array([source in sources for source in self.sources], dtype=np.bool_)
         has_blinds = (tables.blinds[:, 0] > 0.0) & (tables.blinds[:, 1] > 0.0)
-        self.is_plain = tables.is_game & is_known & has_blinds & tables.is_paid
+        self.is_plain = tables.is_game & is_known & has_blinds
         self.big_blind = np.where(has_blinds, tables.blinds[:, 1], 1.0)
         self._seat()
+        self._fill_pots()
         self._deal_board()
         self._act()
         self._deal_holes()
@@ -116,6 +121,18 @@ class _Drawn:
         is_seat = key[place] == wanted if len(key) else np.zeros(len(wanted), dtype=np.bool_)
         self._lose(hands[~is_seat])
         return np.where(is_seat, self.sorted_seats[place], 0)
+
+    def _fill_pots(self) -> None:
+        """Add up the pots of each hand; each must pay out what it holds."""
+        tables = self.tables
+        num_hands = len(tables.num_pots)
+        self.hand_of_pot = np.repeat(np.arange(num_hands), tables.num_pots)
+        pot_of_win = np.repeat(np.arange(len(self.hand_of_pot)), tables.num_wins)
+        # bincount adds in the order of the file, as the careful way does.
+        paid = np.bincount(pot_of_win, weights=tables.win_amounts, minlength=len(self.hand_of_pot))
+        self._lose(self.hand_of_pot[np.abs(tables.pot_amounts - paid) > RELATIVE_SLACK * tables.pot_amounts])
+        pots = np.bincount(self.hand_of_pot, weights=tables.pot_amounts, minlength=num_hands)
+        self.pots = np.where(tables.num_pots > 0, pots, np.nan)
 
     def _deal_board(self) -> None:
         tables = self.tables
@@ -219,14 +236,13 @@ class _Drawn:
             num_players=tables.num_players,
             num_board=self.num_board,
             big_blind=self.big_blind,
-            pot=tables.pots,
+            pot=self.pots,
         )
         is_played, self.is_all_in, live = play_plain(self.steps)
         self.is_plain &= is_played
-        hand_of_win = np.repeat(np.arange(num_hands), tables.num_wins)
+        hand_of_win = np.repeat(self.hand_of_pot, tables.num_wins)
         seat_of_win = self._seats(hand_of_win, tables.win_ids)
         place = hand_of_win * MAX_SEATS + seat_of_win
-        # bincount adds in the order of the wins, as the careful way does.
         collected = np.bincount(place, weights=tables.win_amounts, minlength=num_hands * MAX_SEATS).reshape(-1, MAX_SEATS)
         is_live = (live[:, None] >> np.arange(MAX_SEATS)) & 1 != 0
         self.is_plain &= ~((collected != 0.0) & ~is_live).any(axis=1)

@@ -10,14 +10,31 @@ import io
 import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from range_reader_core.ohh_rejects import MAX_EXCERPT, RejectReason
 
 MAX_RECORD_BYTES: Final = 4 * 1024 * 1024  # a hand takes 2-20 KB
 CHUNK_BYTES: Final = 1024 * 1024
 HEAD_BYTES: Final = 4096
+FIRST_BYTES: Final = 64 * 1024  # a file no longer than that needs no block of memory
 BLOCK_BYTES: Final = 4 * 1024 * 1024  # read at a time: enough hands to make work on whole arrays worthwhile
+
+
+class BufferedBytes(Protocol):
+    """What is asked of an input stream; ``io.BytesIO`` and ``io.BufferedReader`` are such."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to ``size`` bytes."""
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """Return up to ``size`` bytes, to the end of the line at most."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the buffer from its beginning and return how many bytes that are; 0 at the end."""
 
 
 class Record(NamedTuple):
@@ -30,67 +47,115 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of a file, each of which is an object or blank."""
+    """Lines of a file, each of which is an object or blank. To be used before the next part is asked for: memory is reused."""
 
     first: int  # 1-based number of the first line
-    text: bytes
-    objects: list[bytes]  # the lines that are not blank, without their ends
+    text: memoryview
+    num_lines: int  # blank ones included
+    starts: npt.NDArray[np.int64]  # of the lines that are not blank
+    ends: npt.NDArray[np.int64]  # of the same, without the ends of the lines
+    has_escapes: bool  # whether there is a backslash anywhere
+
+    @property
+    def num_objects(self) -> int:
+        """Number of lines that are not blank."""
+        return len(self.starts)
 
     def records(self, begin: int, end: int) -> list[Record]:
         """Return some of the objects as records, ends of lines included."""
-        numbers = [number for number, line in enumerate(self.text.split(b"\n"), self.first) if line not in _BLANK]
-        last = self.first + self.text.count(b"\n")  # a line without an end, if there is one
+        starts, ends = self.starts[begin:end].tolist(), self.ends[begin:end].tolist()
+        if not starts:
+            return []
+        is_end = np.frombuffer(self.text, dtype=np.uint8) == _NEWLINE
+        numbers = np.searchsorted(np.flatnonzero(is_end), self.starts[begin:end]) + self.first
         return [
-            Record(number, line if number == last else line + b"\n")
-            for number, line in zip(numbers[begin:end], self.objects[begin:end], strict=True)
+            Record(number, bytes(self.text[start : end + 1]))
+            for number, start, end in zip(numbers.tolist(), starts, ends, strict=True)
         ]
 
 
-def iter_records(stream: BinaryIO) -> Iterator[Record]:
+def iter_records(stream: BufferedBytes) -> Iterator[Record]:
     """Yield the objects of a file in order. A file that is no UTF-8 text yields one file-level refusal and nothing else."""
     for part in iter_parts(stream):
         if isinstance(part, Lines):
-            yield from part.records(0, len(part.objects))
+            yield from part.records(0, part.num_objects)
         else:
             yield part
 
 
-def iter_parts(stream: BinaryIO) -> Iterator[Lines | Record]:
+def iter_parts(stream: BufferedBytes) -> Iterator[Lines | Record]:
     """Yield the same objects, many at once where each has a line of its own."""
-    text = stream.read(HEAD_BYTES)
-    if _is_no_text(text):
-        yield Record(0, text[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
+    head = stream.read(HEAD_BYTES)
+    if _is_no_text(head):
+        yield Record(0, head[:MAX_EXCERPT], RejectReason.FILE_ENCODING)
         return
-    text = text.removeprefix(b"\xef\xbb\xbf")
+    head = head.removeprefix(b"\xef\xbb\xbf")
     scanner = _Scanner()
     number = 1
-    while True:
-        text += stream.read(BLOCK_BYTES)
-        if not text.endswith(b"\n"):
-            text += stream.readline(CHUNK_BYTES)
-        if not text:
-            break
-        objects = _objects(text)
-        if objects is None:
-            for part, is_last in ((io.BytesIO(text), False), (stream, True)):
-                number = yield from _read_lines(part.readline, number, scanner, until_idle=is_last)
+    block = _Block()
+    while text := block.read(stream, head):
+        head = b""
+        lines = _lines(text, number)
+        if lines is None:
+            number = yield from _read_lines(io.BytesIO(text).readline, number, scanner, until_idle=False)
+            number = yield from _read_lines(stream.readline, number, scanner, until_idle=True)
         else:
-            yield Lines(number, text, objects)
-            number += text.count(b"\n")
-        text = b""
+            yield lines
+            number += lines.num_lines
     yield from scanner.finish()
 
 
-def _objects(text: bytes) -> list[bytes] | None:
-    """Return the lines that are not blank if each is an object to all appearances, else None."""
-    if text[:2] not in _PLAIN_STARTS:
+class _Block:
+    """Memory for a piece of a file that ends with a line, used again and again: fresh pages cost as much as parsing them."""
+
+    def __init__(self) -> None:
+        self._memory = bytearray()
+        self._limit = 0
+
+    def read(self, stream: BufferedBytes, head: bytes) -> memoryview:
+        """Return ``head`` and what follows of the stream, to the end of a line unless that is far; empty at the end."""
+        if not self._memory:
+            first = stream.read(FIRST_BYTES)
+            head += first
+            is_short = len(first) < FIRST_BYTES
+            self._limit = len(head) if is_short else max(BLOCK_BYTES, len(head))
+            self._memory = bytearray(self._limit + (FIRST_BYTES if is_short else CHUNK_BYTES))
+        view = memoryview(self._memory)
+        view[: len(head)] = head
+        filled = len(head)
+        while filled < self._limit and (count := stream.readinto(view[filled : self._limit])):
+            filled += count
+        if filled and self._memory[filled - 1] != _NEWLINE:
+            line = stream.readline(CHUNK_BYTES)
+            if len(line) > len(self._memory) - filled:  # the file seemed short, and has grown
+                return memoryview(bytes(view[:filled]) + line)
+            view[filled : filled + len(line)] = line
+            filled += len(line)
+        return view[:filled]
+
+
+def _lines(text: memoryview, number: int) -> Lines | None:
+    """Return a text whose every line is an object to all appearances, or blank; else None."""
+    if bytes(text[:1]) not in _PLAIN_STARTS:
         return None
-    lines = text.split(b"\n")
-    objects = list(filter(None, lines))
-    if b"\r" in text:
-        objects = [line for line in objects if line != b"\r"]
-    is_plain = all([line[:2] == b'{"' and line.endswith(_OBJECT_ENDS) for line in objects])  # noqa: C419 - a generator is slower
-    return objects if is_plain and max(map(len, objects), default=0) < CHUNK_BYTES else None
+    codes = np.frombuffer(text, dtype=np.uint8)
+    ends = np.flatnonzero(codes == _NEWLINE)
+    num_lines = len(ends)
+    if codes[-1] != _NEWLINE:
+        ends = np.append(ends, len(codes))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    lengths = ends - starts
+    is_blank = (lengths == 0) | ((lengths == 1) & (codes[starts] == _RETURN))
+    starts, ends = starts[~is_blank], ends[~is_blank]
+    if not len(starts):
+        return Lines(number, text, num_lines, starts, ends, has_escapes=False)
+    if int((ends - starts).min()) < _LEAST_OBJECT or int((ends - starts).max()) >= CHUNK_BYTES:
+        return None
+    last = ends - 1 - (codes[ends - 1] == _RETURN)
+    is_object = (codes[starts] == _OPEN) & (codes[starts + 1] == _QUOTE) & (codes[last] == _CLOSE) & (codes[last - 1] == _CLOSE)
+    if not is_object.all():
+        return None
+    return Lines(number, text, num_lines, starts, ends, has_escapes=_BACKSLASH.search(text) is not None)
 
 
 def _read_lines(
@@ -250,9 +315,11 @@ class _Scanner:
             self.junk = b""
 
 
-_BLANK: Final = (b"", b"\r")
-_PLAIN_STARTS: Final = (b'{"', b"\n{", b"\r\n", b"\n\n", b"\n")
-_OBJECT_ENDS: Final = (b"}}", b"}}\r")
+_PLAIN_STARTS: Final = (b"{", b"\r", b"\n")
+_LEAST_OBJECT: Final = 4  # {"}}, which the decoder refuses
+_BACKSLASH: Final = re.compile(rb"\\")
+_RETURN: Final = ord("\r")
+_OPEN: Final = ord("{")
 _MAX_TORN_BYTES: Final = 256 * 1024  # looking twice at the same bytes has to end somewhere
 _MIN_LOOKAHEAD: Final = 16  # enough to see whether a brace opens a wrapper
 _QUOTE: Final = ord('"')

@@ -1,14 +1,13 @@
 """Lines in the exact layout -> flat tables of players, rounds, actions and pots, thousands of hands at a time.
 
-Typed structs are decoded and taken apart by C loops alone (``astuple``, ``chain``, ``map``), a few dozen hands at a time so
+Typed structs are decoded and taken apart field by field, a few dozen hands at a time so
 that they stay in the cache of the processor (8 us a hand in groups of 32, 14 in groups of 1000; 2026-11). A line in which anything
 does not fit the tables is left out, for the careful way to read. What the numbers mean is ``ohh_plain``'s business.
 
-Legend: ``L`` lines, ``H`` hands that fit, ``S`` seats, ``R`` rounds, ``A`` actions, ``W`` wins.
+Legend: ``H`` hands that fit, ``S`` seats, ``R`` rounds, ``A`` actions, ``W`` wins.
 """
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, permutations
 from operator import attrgetter
@@ -17,12 +16,11 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import astuple
 
 from range_reader_core.cards import CARD_BY_NAME, combo_index
 from range_reader_core.ohh_actions import CODES
+from range_reader_core.ohh_records import Lines
 from range_reader_core.ohh_schema import OhhHand, decode_record, num_keys
-from range_reader_core.replay import RELATIVE_SLACK
 from range_reader_core.tokens import MAX_SEATS
 
 GROUP_LINES: Final = 32
@@ -38,7 +36,7 @@ Floats = npt.NDArray[np.float64]
 class OhhTables:
     """Hands taken apart; ``num_*`` columns say how many rows of the next table belong to each."""
 
-    line_index: Ints  # (H,) into the lines given
+    line_index: Ints  # (H,) into the lines
     is_game: npt.NDArray[np.bool_]  # (H,) uncapped no-limit hold'em for cash, with a game number
     sites: list[str]  # (H,)
     networks: list[str]  # (H,)
@@ -47,9 +45,7 @@ class OhhTables:
     blinds: Floats  # (H, 3) small, big, ante
     num_players: Ints  # (H,)
     num_rounds: Ints  # (H,)
-    num_wins: Ints  # (H,) of all pots
-    pots: Floats  # (H,) what the pots hold together, NaN where there are none
-    is_paid: npt.NDArray[np.bool_]  # (H,) every pot pays out what it holds
+    num_pots: Ints  # (H,)
     player_ids: Ints  # (S,)
     seat_numbers: Ints  # (S,)
     stacks: Floats  # (S,)
@@ -62,30 +58,34 @@ class OhhTables:
     codes: Bytes  # (A,) values of CODES
     amounts: Floats  # (A,)
     action_combos: npt.NDArray[np.uint16]  # (A,)
+    pot_amounts: Floats  # (pots,)
+    num_wins: Ints  # (pots,)
     win_ids: Ints  # (W,) players
     win_amounts: Floats  # (W,)
 
 
-def tables_of(lines: Sequence[bytes]) -> OhhTables:
-    """Return the hands of the lines that fit."""
+def tables_of(lines: Lines, begin: int) -> OhhTables:
+    """Return the hands of the lines that fit, without the first ``begin`` lines."""
     buffers = _Buffers()
-    for begin in range(0, len(lines), GROUP_LINES):
-        _add_group(buffers, lines[begin : begin + GROUP_LINES], begin)
+    for first in range(begin, lines.num_objects, GROUP_LINES):
+        _add_group(buffers, lines, first, min(first + GROUP_LINES, lines.num_objects))
     return buffers.tables()
 
 
-def _add_group(buffers: "_Buffers", group: Sequence[bytes], begin: int) -> None:
+def _add_group(buffers: "_Buffers", lines: Lines, begin: int, end: int) -> None:
     """Add a group; one that does not fit is halved until what does not fit stands alone, and is left out."""
+    text, starts, ends = lines.text, lines.starts[begin:end].tolist(), lines.ends[begin:end].tolist()
     try:
-        part = _taken_apart([decode_record(line).ohh for line in group], group, begin)
+        hands = [decode_record(text[start:stop]).ohh for start, stop in zip(starts, ends, strict=True)]
+        part = _taken_apart(hands, text[starts[0] : ends[-1]], begin, has_escapes=lines.has_escapes)
     except _MISFITS:
         part = None
     if part is not None:
         buffers.add(part)
-    elif len(group) > 1:
-        half = len(group) // 2
-        _add_group(buffers, group[:half], begin)
-        _add_group(buffers, group[half:], begin + half)
+    elif end - begin > 1:
+        middle = (begin + end) // 2
+        _add_group(buffers, lines, begin, middle)
+        _add_group(buffers, lines, middle, end)
 
 
 class _Part(tuple[Any, ...]):
@@ -108,8 +108,6 @@ class _Buffers:
             array("d"),
             bytearray(),
             bytearray(),
-            array("q"),
-            array("d"),
             bytearray(),
             array("q"),
             array("q"),
@@ -123,6 +121,8 @@ class _Buffers:
             bytearray(),
             array("d"),
             array("H"),
+            array("d"),
+            bytearray(),
             array("q"),
             array("d"),
         ]
@@ -137,9 +137,8 @@ class _Buffers:
             for field, column in zip(fields(OhhTables), self.columns, strict=True)
         }
         named["blinds"] = named["blinds"].reshape(-1, 3)
-        for name in ("is_game", "is_paid"):
-            named[name] = named[name].astype(np.bool_)
-        for name in ("num_players", "num_rounds"):
+        named["is_game"] = named["is_game"].astype(np.bool_)
+        for name in ("num_players", "num_rounds", "num_pots", "num_wins"):
             named[name] = named[name].astype(np.int64)
         return OhhTables(**named)
 
@@ -148,113 +147,95 @@ def _dtype(column: "array[Any] | bytearray") -> str:
     return "u1" if isinstance(column, bytearray) else {"q": "i8", "d": "f8", "H": "u2"}[column.typecode]
 
 
-def _taken_apart(hands: list[OhhHand], group: Sequence[bytes], begin: int) -> _Part | None:
+def _taken_apart(hands: list[OhhHand], text: memoryview, begin: int, *, has_escapes: bool) -> _Part | None:
     """Return the columns of a group, or None.
 
     None where a line names a key twice, escapes something or holds a colon in a text, or a hand has no rounds or no table's number
     of players.
     """
-    num_players = [len(hand.players) for hand in hands]
-    num_rounds = [len(hand.rounds) for hand in hands]
+    heads = zip(*map(_head, hands), strict=True)
+    sites, networks, numbers, games, tournaments, limits, dealers, small, big, ante, dates, players_of, rounds_of, pots_of = heads
+    num_players, num_rounds = list(map(len, players_of)), list(map(len, rounds_of))
     if min(num_players) < 2 or max(num_players) > MAX_SEATS or not all(num_rounds):
         return None
-    text = b"".join(group)
-    if _ESCAPE in text:  # an escaped colon would hide a repeated key from the count below
-        return None
-    players = list(chain.from_iterable(map(_players, hands)))
-    rounds = list(chain.from_iterable(map(_rounds, hands)))
-    pots = list(chain.from_iterable(map(_pots, hands)))
-    wins = list(chain.from_iterable(map(_wins, pots)))
-    of_round = list(chain.from_iterable(map(astuple, rounds)))  # id, street, cards, actions
-    board_names, actions_of_rounds = of_round[2::4], of_round[3::4]
-    of_action = list(chain.from_iterable(map(astuple, chain.from_iterable(actions_of_rounds))))
-    cards = of_action[5::6]
-    num_actions = len(cards)
-    num_cards = len(rounds) - board_names.count(None) + num_actions - cards.count(None)
+    players = list(chain.from_iterable(players_of))
+    rounds = list(chain.from_iterable(rounds_of))
+    pots = list(chain.from_iterable(pots_of))
+    wins_of = [pot.player_wins for pot in pots]
+    wins = list(chain.from_iterable(wins_of))
+    boards = [played.cards for played in rounds]
+    actions_of = [played.actions for played in rounds]
+    actions = list(chain.from_iterable(actions_of))
+    cards = [action.cards for action in actions]
     expected = num_keys(
         num_hands=len(hands),
         num_players=len(players),
         num_pots=len(pots),
         num_wins=len(wins),
         num_rounds=len(rounds),
-        num_actions=num_actions,
-        num_cards=num_cards,
+        num_actions=len(actions),
+        num_cards=len(rounds) - boards.count(None) + len(actions) - cards.count(None),
     )
-    expected += sum([hand.start_date_utc.count(":") for hand in hands if hand.start_date_utc])
-    if np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == _COLON) != expected:
+    expected += "".join(filter(None, dates)).count(":")
+    codes = np.frombuffer(text, dtype=np.uint8)
+    if np.count_nonzero(codes == _COLON) != expected:
         return None
-    of_player = list(chain.from_iterable(map(astuple, players)))  # id, seat, name, display, stack, sitting out
-    pot_totals = [_pot_total(hand) for hand in hands]
+    if has_escapes and (codes == _ESCAPE).any():  # an escaped colon would hide a repeated key from the count
+        return None
+    is_game = [
+        game == "Holdem" and limit.bet_type == "NL" and not limit.bet_cap and not is_tournament and number != ""
+        for game, limit, is_tournament, number in zip(games, limits, tournaments, numbers, strict=True)
+    ]
     return _Part(
         (
             array("q", range(begin, begin + len(hands))),
-            bytes([_is_game(hand) for hand in hands]),
-            [hand.site_name for hand in hands],
-            [hand.network_name for hand in hands],
-            [hand.game_number for hand in hands],
-            array("q", [hand.dealer_seat for hand in hands]),
-            array("d", list(chain.from_iterable(map(_blinds, hands)))),
+            bytes(is_game),
+            sites,
+            networks,
+            numbers,
+            array("q", dealers),
+            array("d", list(chain.from_iterable(zip(small, big, ante, strict=True)))),
             bytes(num_players),
             bytes(num_rounds),
-            array("q", [num_wins for _, _, num_wins in pot_totals]),
-            array("d", [total for total, _, _ in pot_totals]),
-            bytes([is_paid for _, is_paid, _ in pot_totals]),
-            array("q", of_player[0::6]),
-            array("q", of_player[1::6]),
-            array("d", of_player[4::6]),
-            bytes(of_player[5::6]),
-            bytes(map(STREETS.__getitem__, of_round[1::4])),
-            array("q", list(map(len, actions_of_rounds))),
-            bytes([0 if names is None else len(names) for names in board_names]),
-            bytes(map(CARD_BY_NAME.__getitem__, chain.from_iterable(filter(None, board_names)))),
-            array("q", of_action[1::6]),
-            bytes(map(CODES.__getitem__, of_action[2::6])),
-            array("d", of_action[3::6]),
-            array("H", list(map(_COMBOS.__getitem__, cards))),
+            bytes(list(map(len, pots_of))),
+            array("q", [player.id for player in players]),
+            array("q", [player.seat for player in players]),
+            array("d", [player.starting_stack for player in players]),
+            bytes([player.is_sitting_out for player in players]),
+            bytes([STREETS[played.street] for played in rounds]),
+            array("q", list(map(len, actions_of))),
+            bytes([0 if names is None else len(names) for names in boards]),
+            bytes([CARD_BY_NAME[name] for name in chain.from_iterable(filter(None, boards))]),
+            array("q", [action.player_id for action in actions]),
+            bytes([CODES[action.action] for action in actions]),
+            array("d", [action.amount for action in actions]),
+            array("H", [_COMBOS[names] for names in cards]),
+            array("d", [pot.amount for pot in pots]),
+            bytes(list(map(len, wins_of))),
             array("q", [win.player_id for win in wins]),
             array("d", [win.win_amount for win in wins]),
         )
     )
 
 
-def _is_game(hand: OhhHand) -> bool:
-    limit = hand.bet_limit
-    return (
-        hand.game_type == "Holdem"
-        and limit.bet_type == "NL"
-        and not limit.bet_cap
-        and not hand.tournament
-        and bool(hand.game_number)
-    )
-
-
-def _pot_total(hand: OhhHand) -> tuple[float, bool, int]:
-    """Return what the pots hold, whether each pays out just that, and how many wins there are."""
-    if not hand.pots:
-        return _NAN, True, 0
-    total = 0.0
-    num_wins = 0
-    is_paid = True
-    for pot in hand.pots:
-        won = 0.0
-        for win in pot.player_wins:
-            won += win.win_amount
-            num_wins += 1
-        total += pot.amount
-        gap = pot.amount - won
-        if gap and abs(gap) > RELATIVE_SLACK * pot.amount:
-            is_paid = False
-    return total, is_paid, num_wins
-
-
-_players = attrgetter("players")
-_rounds = attrgetter("rounds")
-_pots = attrgetter("pots")
-_wins = attrgetter("player_wins")
-_blinds = attrgetter("small_blind_amount", "big_blind_amount", "ante_amount")
+_head = attrgetter(
+    "site_name",
+    "network_name",
+    "game_number",
+    "game_type",
+    "tournament",
+    "bet_limit",
+    "dealer_seat",
+    "small_blind_amount",
+    "big_blind_amount",
+    "ante_amount",
+    "start_date_utc",
+    "players",
+    "rounds",
+    "pots",
+)
 _COLON: Final = ord(":")
-_ESCAPE: Final = b"\\"
-_NAN: Final = float("nan")
+_ESCAPE: Final = ord("\\")
 _COMBOS: Final[dict[tuple[str, ...] | None, int]] = {None: NO_CARDS} | {
     (first, second): combo_index(CARD_BY_NAME[first], CARD_BY_NAME[second]) + 1 for first, second in permutations(CARD_BY_NAME, 2)
 }

@@ -1,7 +1,7 @@
 """Which parser reads a file: its name says, by the suffix below any compression. One place, so that every command agrees."""
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from io import BufferedReader
 
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.ohh import parse_ohh, read_ohh
@@ -11,7 +11,7 @@ from range_reader_pipeline.phh import parse_phh
 from range_reader_pipeline.suffixes import PHH_SUFFIXES, content_suffix
 
 
-def parse_hands(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Reject]:
+def parse_hands(stream: BufferedReader, file_name: str) -> Iterator[CanonicalHand | Reject]:
     """Yield every hand of a decompressed stream, and a ``Reject`` for every record that is none.
 
     Poker Hand History (``PHH_SUFFIXES``) goes through PokerKit's notation; everything else is read as Open Hand History.
@@ -20,7 +20,7 @@ def parse_hands(stream: BinaryIO, file_name: str) -> Iterator[CanonicalHand | Re
     return parse(stream, file_name)
 
 
-def read_hands(stream: BinaryIO, file_name: str) -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
+def read_hands(stream: BufferedReader, file_name: str) -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
     """Yield the same hands in the same order, ordinary ones as the skeletons that they encode to, many at once."""
     read = parse_phh if content_suffix(file_name) in PHH_SUFFIXES else read_ohh
     return read(stream, file_name)

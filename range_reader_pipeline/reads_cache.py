@@ -1,14 +1,15 @@
 """Encoded hands of single input files, by content: what lets a new file be added without encoding the others again.
 
 A file's entry is named by its content (the hash of its bytes and how its name says to read them) and the version of the code
-that encoded it. It consists of ``.rejects.parquet`` and ``.parquet``: one row a hand, its skeleton and hole cards once, of which
-the shuffle makes the reads. The hands are written last and hold the counts, so an entry without them does not exist. Pages carry
-checksums: an entry damaged on disk raises ``CorruptCacheError`` and is encoded again. Nothing here knows other files, splits or
-order.
+that encoded it. It consists of ``.arrow``, one row a hand with its skeleton and hole cards once, of which the shuffle makes the
+reads, and ``.rejects.parquet``. The rejects are written last and hold the counts, so an entry without them does not exist. Both
+carry checksums: an entry damaged on disk raises ``CorruptCacheError`` and is encoded again. Nothing here knows other files, splits
+or order.
 """
 
 import json
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -49,12 +50,9 @@ REJECTS_SCHEMA: Final = pa.schema(
         pa.field("excerpt", pa.string()),
     ]
 )
-_FAST: Final[dict[str, Any]] = {
-    "compression": "lz4",
-    "use_dictionary": ["source"],
-    "write_statistics": False,
-    "write_page_checksum": True,
-}
+CHECKSUM_KEY: Final = b"range_reader.crc32"  # of the file of hands
+BLOCK_BYTES: Final = 1 << 20
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class CorruptCacheError(ValueError):
@@ -96,7 +94,9 @@ class EntryWriter:
 
     def __init__(self, hands_path: Path, rejects_path: Path) -> None:
         """Open the entry's files."""
-        self._hands = pq.ParquetWriter(hands_path, HANDS_SCHEMA, **_FAST)
+        self._hands_path = hands_path
+        self._sink = pa.OSFile(str(hands_path), "wb")
+        self._hands = pa.ipc.new_file(self._sink, HANDS_SCHEMA, options=_COMPRESSED)
         self._rejects = pq.ParquetWriter(
             rejects_path, REJECTS_SCHEMA, compression="zstd", write_statistics=False, write_page_checksum=True
         )
@@ -114,7 +114,8 @@ class EntryWriter:
             _lists(skeletons.combos, skeletons.num_players),
             _lists(skeletons.is_shown, skeletons.num_players),
         ]
-        self._hands.write_table(pa.Table.from_arrays(columns, schema=HANDS_SCHEMA))
+        batch = pa.RecordBatch.from_arrays(columns, schema=HANDS_SCHEMA)
+        self._hands.write_batch(batch)
 
     def add_rejects(self, rows: Sequence[dict[str, Any]]) -> None:
         """Append rejects, as rows of ``REJECTS_SCHEMA``."""
@@ -123,13 +124,20 @@ class EntryWriter:
 
     def finish(self, counts: FileCounts) -> None:
         """Store the counts and close the files."""
-        self._hands.add_key_value_metadata({COUNTS_KEY: json.dumps(asdict(counts), sort_keys=True).encode()})
+        self._close_hands()
+        counted = json.dumps(asdict(counts), sort_keys=True).encode()
+        self._rejects.add_key_value_metadata({COUNTS_KEY: counted, CHECKSUM_KEY: _checksum(self._hands_path).encode()})
         self.close()
 
     def close(self) -> None:
         """Close the files; harmless when they are closed."""
-        for writer in (self._hands, self._rejects):
-            writer.close()
+        self._close_hands()
+        self._rejects.close()
+
+    def _close_hands(self) -> None:
+        if not self._sink.closed:
+            self._hands.close()
+            self._sink.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +149,14 @@ class ReadsCache:
 
     def path(self, content: str) -> Path:
         """Return where the hands of this content are kept."""
-        return self.folder / f"{content}-{self.version}.parquet"
+        return self.folder / f"{content}-{self.version}.arrow"
 
     @contextmanager
     def writer(self, content: str) -> Iterator[EntryWriter]:
         """Yield a writer; on leaving, the entry appears at once, on an error nothing does."""
         path = self.path(content)
-        # Leaving renames in reverse: the hands last.
-        with written_aside(path) as hands, written_aside(_rejects_path(path)) as rejects:
+        # Leaving renames in reverse: the rejects, which hold the counts, last.
+        with written_aside(_rejects_path(path)) as rejects, written_aside(path) as hands:
             entry = EntryWriter(hands, rejects)
             try:
                 yield entry
@@ -157,14 +165,15 @@ class ReadsCache:
 
     def counts(self, content: str) -> FileCounts | None:
         """Return the counts of an entry, None where there is no entry or it cannot be read."""
-        path = self.path(content)
         try:
-            metadata = pq.read_metadata(path).metadata or {}
-            fields = json.loads(metadata[COUNTS_KEY])
+            fields = json.loads(self._metadata(content)[COUNTS_KEY])
             counts = FileCounts(**{**fields, "encoding": EncodingCounts(**fields["encoding"])})
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             return None
-        return counts if _rejects_path(path).exists() else None
+        return counts if self.path(content).exists() else None
+
+    def _metadata(self, content: str) -> dict[bytes, bytes]:
+        return pq.read_metadata(_rejects_path(self.path(content))).metadata or {}
 
     def id_hashes(self, content: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the ids of an entry's hands, shape (H, 2).
@@ -181,7 +190,7 @@ class ReadsCache:
             CorruptCacheError: it cannot be read.
         """
         with self._reading(content):
-            return pq.read_table(self.path(content), columns=[column], page_checksum_verification=True)[column]
+            return pa.chunked_array([batch[column] for batch in self._batches(content, [column])], HANDS_SCHEMA.field(column).type)
 
     def chunks(self, content: str) -> Iterator[Chunk]:
         """Yield an entry's hands, a few thousand at a time.
@@ -189,21 +198,27 @@ class ReadsCache:
         Raises:
             CorruptCacheError: they cannot be read.
         """
-        with self._reading(content), pq.ParquetFile(self.path(content), page_checksum_verification=True) as file:
-            for group in range(file.num_row_groups):
-                hands = file.read_row_group(group).combine_chunks()
-                if not hands.num_rows:
-                    continue
-                columns = {name: hands[name].chunk(0) for name in ("hand_id", "source", "tokens", "values", "combos", "is_shown")}
+        with self._reading(content):
+            for batch in self._batches(content):
                 skeletons = Skeletons(
-                    tokens=columns["tokens"].flatten().to_numpy(),
-                    values=columns["values"].flatten().to_numpy(),
-                    lengths=np.diff(columns["tokens"].offsets.to_numpy()).astype(np.int64),
-                    num_players=np.diff(columns["combos"].offsets.to_numpy()).astype(np.int64),
-                    combos=columns["combos"].flatten().to_numpy(),
-                    is_shown=columns["is_shown"].flatten().to_numpy(zero_copy_only=False),
+                    tokens=batch["tokens"].flatten().to_numpy(),
+                    values=batch["values"].flatten().to_numpy(),
+                    lengths=np.diff(batch["tokens"].offsets.to_numpy()).astype(np.int64),
+                    num_players=np.diff(batch["combos"].offsets.to_numpy()).astype(np.int64),
+                    combos=batch["combos"].flatten().to_numpy(),
+                    is_shown=batch["is_shown"].flatten().to_numpy(zero_copy_only=False),
                 )
-                yield Chunk(columns["hand_id"], columns["source"], _words(hands["id_hash"]), skeletons)
+                yield Chunk(batch["hand_id"], batch["source"], _words(pa.chunked_array([batch["id_hash"]])), skeletons)
+
+    def _batches(self, content: str, columns: Sequence[str] = tuple(HANDS_SCHEMA.names)) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of an entry, once it is found sound."""
+        path = self.path(content)
+        if _checksum(path).encode() != self._metadata(content)[CHECKSUM_KEY]:
+            raise CorruptCacheError(content, "its checksum is wrong")
+        options = pa.ipc.IpcReadOptions(included_fields=[HANDS_SCHEMA.get_field_index(name) for name in columns])
+        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source, options=options) as file:
+            for index in range(file.num_record_batches):
+                yield file.get_batch(index)
 
     def rejects(self, content: str) -> Iterator[pa.Table]:
         """Yield an entry's rejects in ``REJECTS_SCHEMA``, a part at a time.
@@ -230,7 +245,7 @@ class ReadsCache:
             return 0
         oldest = time.time() - UNUSED_SECONDS
         num_removed = 0
-        for path in self.folder.glob("*.parquet"):
+        for path in (*self.folder.glob("*.arrow"), *self.folder.glob("*.parquet")):
             content, _, rest = path.name.rpartition("-")
             is_current = content in keep and rest.partition(".")[0] == self.version
             if not is_current and path.stat().st_mtime < oldest:
@@ -261,3 +276,12 @@ def _lists(items: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> pa.Array:
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(items))
+
+
+def _checksum(path: Path) -> str:
+    """Return a checksum of a file. Arrow must not see a damaged one: it takes the process down."""
+    total = 0
+    with path.open("rb") as stream:
+        while block := stream.read(BLOCK_BYTES):
+            total = zlib.crc32(block, total)
+    return f"{total:08x}"

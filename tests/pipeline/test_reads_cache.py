@@ -46,7 +46,7 @@ def test_an_interrupted_writer_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("lost", [".parquet", ".rejects.parquet"])
+@pytest.mark.parametrize("lost", [".arrow", ".rejects.parquet"])
 def test_an_entry_that_lacks_a_part_does_not_exist(tmp_path: Path, lost: str) -> None:
     """A kill between two renames, or a clean-up by hand, must lead to encoding again."""
     cache, hashes = cache_of(tmp_path, {"a.ohh": random_hands(1, 5)})
@@ -62,7 +62,7 @@ def test_damage_is_found_and_names_the_file(tmp_path: Path) -> None:
     path = cache.path(content)
     sound, expected = path.read_bytes(), read_all(cache, content)
     num_found = 0
-    for place in range(100, len(sound) - 3000, len(sound) // 40):
+    for place in range(0, len(sound), len(sound) // 60):
         path.write_bytes(sound[:place] + bytes([sound[place] ^ 16]) + sound[place + 1 :])
         try:
             seen = read_all(cache, content)
@@ -72,6 +72,9 @@ def test_damage_is_found_and_names_the_file(tmp_path: Path) -> None:
             assert seen == expected, place
     assert num_found > 20
     path.write_bytes(b"")
+    with pytest.raises(CorruptCacheError):
+        read_all(cache, content)
+    path.with_suffix(".rejects.parquet").write_bytes(b"")
     assert cache.counts(content) is None
 
 
