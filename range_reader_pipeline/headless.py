@@ -52,7 +52,7 @@ def run_everything(paths: HomePaths, run_config: Mapping[str, Any], console: "Co
         sensors=[],
         schedules=[],
     )
-    with _instance() as instance:
+    with _records_explained(), _instance() as instance:
         end_dead_runs(instance)
         run_id = str(uuid.uuid4())
         with _alive(run_id):
@@ -86,6 +86,25 @@ def _instance() -> Iterator[dg.DagsterInstance]:
     folder = Path(home) if home else next((path for path in candidates if (path / "dagster.yaml").exists()), candidates[0])
     with chdir(folder), dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=_OVERRIDES)) as instance:
         yield instance
+
+
+@contextmanager
+def _records_explained() -> Iterator[None]:
+    """Turn what the database says of a full disk into what a person can do.
+
+    Raises:
+        dagster.Failure: Dagster's records cannot be written.
+    """
+    from sqlalchemy.exc import OperationalError
+
+    try:
+        yield
+    except OperationalError as error:
+        message = (
+            f"Dagster's records cannot be written ({error.orig}). They lie in .dagster_home beside dagster.yaml: free space there, "
+            "or point DAGSTER_HOME at a folder with a copy of dagster.yaml on another disk, and run again"
+        )
+        raise dg.Failure(message, allow_retries=False) from error
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 Two environment variables are read, when they are needed and never at import: ``RANGE_READER_HOME`` (everything that is written
 lies below it) and ``RANGE_READER_OHH`` (the folder of hand histories, only ever read). Paths are absolute, because a run's
-working directory is the server's. Nothing here creates, reads or removes data.
+working directory is the server's. Nothing here reads or removes data.
 """
 
 import os
@@ -110,6 +110,9 @@ class HomePaths:
             folders.append(self.ohh)
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
+        ignore = self.root / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")  # hands and weights do not belong into the repository around the home
 
     @property
     def is_default_ohh(self) -> bool:

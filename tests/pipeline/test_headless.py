@@ -139,3 +139,21 @@ def test_a_training_that_is_stopped_or_killed_goes_on_and_finishes(tmp_path: Pat
     kept = RunStore(paths).kept()
     assert kept is not None
     assert kept.seconds < 40  # the budget of 24 s, what was spent before included, and room for a busy machine
+
+
+@pytest.mark.slow
+def test_a_full_disk_under_dagsters_records_is_one_line(tmp_path: Path, instance_folder: Path) -> None:
+    """Prevents two hundred lines of SQLAlchemy for somebody whose disk is full."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 150)})
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)); "
+        "from range_reader_pipeline.cli import main; main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", code, "run", "--home", str(paths.root), "--preset", "tiny", "--minutes", "0.01"]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env={**os.environ, "DAGSTER_HOME": str(instance_folder)}
+    )
+    assert done.returncode == 1
+    assert "Dagster's records cannot be written" in done.stderr
+    assert "DAGSTER_HOME" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr

@@ -39,3 +39,13 @@ def test_creating_a_home_makes_its_own_input_folder_but_no_foreign_one(tmp_path:
     home_paths(home=str(tmp_path / "b"), ohh=str(tmp_path / "tpyo"), environment={}).create()
     assert not (tmp_path / "tpyo").exists()
     assert not (tmp_path / "b" / "ohh").exists()
+
+
+def test_a_home_inside_a_repository_is_ignored_by_git(tmp_path: Path) -> None:
+    """Prevents hands and weights from being committed because the home has another name than the default."""
+    paths = home_paths(home=str(tmp_path / "mine"), environment={})
+    paths.create()
+    assert (paths.root / ".gitignore").read_text() == "*\n"
+    (paths.root / ".gitignore").write_text("ohh\n")
+    paths.create()
+    assert (paths.root / ".gitignore").read_text() == "ohh\n"  # somebody's own
