@@ -67,7 +67,7 @@ def main() -> None:
 def run(
     ohh: str | None, home: str | None, preset: str | None, minutes: float | None, seed: int, device: str, retrain: bool
 ) -> None:
-    """Materialize all five assets and print both tables.
+    """Materialize everything and print both tables.
 
     What is unchanged is reused: files that were encoded, and a training that finished. A training that was stopped or killed goes
     on where it was saved. The run is recorded in the Dagster instance that `make ui` shows.
@@ -84,7 +84,7 @@ def run(
     training: dict[str, Any] = {"seed": seed, "device": device, "retrain": retrain}
     training |= {name: value for name, value in (("preset", preset), ("train_minutes", minutes)) if value is not None}
     ops = {"checkpoint": {"config": training}}
-    ops |= {name: {"config": {"device": device}} for name in ("stratified_eval", "sharpening_report")}
+    ops |= {name: {"config": {"device": device}} for name in ("stratified_eval", "sharpening_report", "range_report")}
     console.print(f"hand histories  {paths.ohh}\nhome            {paths.root}", highlight=False)
     with _one_line_errors():
         from range_reader_core.inference import choose_device
@@ -294,6 +294,7 @@ def _print_reports(paths: "HomePaths", console: Any) -> None:
         ("shards", paths.data),
         ("checkpoint", paths.checkpoint),
         ("reports", paths.reports),
+        ("hands", paths.reports / "range_report.html"),
         ("results", paths.results),
     ):
         console.print(f"  {what:<11} {where}", markup=False, highlight=False, soft_wrap=True)
