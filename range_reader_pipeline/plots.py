@@ -21,6 +21,7 @@ INK: Final = "#1f2933"
 GRID: Final = "#e4e7eb"
 OURS: Final = "#1264a3"
 VALIDATION: Final = "#c2410c"
+PROBABILITY_TICKS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
 SHADES: Final = ("#c9d8e6", "#7fa8cb", "#1264a3", "#0b3a5e")  # of one quantity, light to dark
 FLOORS: Final = ("#6b7280", "#9a7b00", "#7c3aed", "#0f766e", "#b91c1c", "#4d7c0f")  # what the model is compared with
 
@@ -92,12 +93,13 @@ def training_curve(points: Sequence[CurvePoint], *, static_loss_nats: float, sta
 
 
 def sharpening_curve(labels: Sequence[str], ours: Series, floors: Sequence[Series]) -> bytes:
-    """Draw mrr as the hand goes on, with 95% intervals: the same showdown hands at every point."""
+    """Draw mrr as the hand goes on, ours with its 95% interval: the same showdown hands at every point."""
     figure = _figure(width=6.4, height=3.6)
     axes = figure.subplots()
     rows = range(len(labels))
     for series, color in zip((ours, *floors), (OURS, *FLOORS), strict=False):
-        axes.fill_between(rows, series.lows, series.highs, color=color, alpha=0.18, linewidth=0)
+        if series is ours:  # bands of all of them would hide the lines; the table has their intervals
+            axes.fill_between(rows, series.lows, series.highs, color=color, alpha=0.18, linewidth=0)
         axes.plot(rows, series.values, color=color, marker="o", linestyle="-" if series is ours else "--", label=series.label)
     axes.set_xticks(list(rows), labels)
     axes.set_ylim(bottom=0)
@@ -114,9 +116,7 @@ def stratified_bars(labels: Sequence[str], ours: Series, floors: Sequence[Series
     width = 0.8 / len(all_series)
     for index, (series, color) in enumerate(zip(all_series, (OURS, *FLOORS), strict=False)):
         left = [row + (index - (len(all_series) - 1) / 2) * width for row in range(len(labels))]
-        # Of very few hands a bootstrap interval may miss the mean it belongs to.
-        below = [max(value - low, 0.0) for value, low in zip(series.values, series.lows, strict=True)]
-        above = [max(high - value, 0.0) for value, high in zip(series.values, series.highs, strict=True)]
+        below, above = _spread(series.values, series.lows, series.highs)
         axes.bar(left, series.values, width, yerr=(below, above), color=color, label=series.label, error_kw={"linewidth": 1})
     axes.set_xticks(range(len(labels)), labels, fontsize=8)
     _dress(axes, title="mean reciprocal rank of the true hand, by what became of the villain", x_label="")
@@ -142,23 +142,50 @@ def gains_by_arm(labels: Sequence[str], ours: Series, seeds: Sequence[Sequence[f
     return _png(figure)
 
 
-def reliability_curves(combos: Reliability, masses: Sequence[Reliability]) -> bytes:
-    """Draw what was promised against what happened: single combos on logarithmic axes, the likeliest together on plain ones."""
-    figure = _figure(width=8.0, height=3.6)
-    combo_axes, mass_axes = figure.subplots(1, 2)
+def reliability_curves(
+    combos: Reliability, masses: Sequence[Reliability], groups: Sequence[str], errors: Series, by_chance: Sequence[float | None]
+) -> bytes:
+    """Draw what was promised against what happened, and the calibration error of groups of positions.
+
+    Args:
+        combos: single combos, on logarithmic axes.
+        masses: the likeliest ones together, on plain axes.
+        groups: names of the groups of positions.
+        errors: the error of each, with its interval.
+        by_chance: what perfect probabilities would show in each, None where that is unknown.
+    """
+    figure = _figure(width=11.0, height=3.6)
+    combo_axes, mass_axes, error_axes = figure.subplots(1, 3)
     happened = [value for value in combos.happened if value > 0]
     low, high = min([*combos.promised, *happened]), max([*combos.promised, *happened, *combos.highs])
     combo_axes.plot([low, high], [low, high], color=FLOORS[0], linestyle="--", linewidth=1, label="as promised")
     _errors(combo_axes, combos, OURS)
     combo_axes.set_xscale("log")
     combo_axes.set_yscale("log", nonpositive="clip")
+    for axis in (combo_axes.xaxis, combo_axes.yaxis):
+        axis.set_ticks([tick for tick in PROBABILITY_TICKS if low <= tick <= high])
+        axis.set_ticks([], minor=True)
+        axis.set_major_formatter(lambda value, _: f"{value:.2%}" if value < 0.01 else f"{value:.0%}")
     _dress(combo_axes, title="one combo: how often it was the hand", x_label="probability promised")
     combo_axes.legend(frameon=False, fontsize=8)
-    mass_axes.plot([0, 1], [0, 1], color=FLOORS[0], linestyle="--", linewidth=1)
+    most = min(1.0, 1.1 * max(value for series in masses for value in (*series.promised, *series.happened)))
+    mass_axes.plot([0, most], [0, most], color=FLOORS[0], linestyle="--", linewidth=1)
     for series, color in zip(masses, SHADES, strict=False):
         _errors(mass_axes, series, color)
-    _dress(mass_axes, title="the likeliest combos: how often the hand was among them", x_label="mass promised")
+    _dress(mass_axes, title="the K likeliest: how often the hand was one", x_label="mass promised")
     mass_axes.legend(frameon=False, fontsize=8)
+    rows = range(len(groups))
+    below, above = _spread(errors.values, errors.lows, errors.highs)
+    error_axes.barh(rows, errors.values, 0.6, xerr=(below, above), color=SHADES[1], error_kw={"linewidth": 1}, label=errors.label)
+    known = [(value, row) for row, value in zip(rows, by_chance, strict=True) if value is not None]
+    error_axes.scatter(
+        [value for value, _ in known], [row for _, row in known], s=18, color=VALIDATION, zorder=3, label="by chance"
+    )
+    error_axes.set_yticks(rows, groups, fontsize=8)
+    error_axes.invert_yaxis()
+    error_axes.locator_params(axis="x", nbins=5)
+    _dress(error_axes, title="calibration error by street and opponents", x_label="mass promised wrongly")
+    error_axes.legend(frameon=False, fontsize=8)
     return _png(figure)
 
 
@@ -207,6 +234,13 @@ def _errors(axes: "Axes", series: Reliability, color: str) -> None:
         linewidth=1,
         label=series.label,
     )
+
+
+def _spread(values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return how far intervals reach below and above; of very few hands a bootstrap interval may miss its mean."""
+    below = [max(value - low, 0.0) for value, low in zip(values, lows, strict=True)]
+    above = [max(high - value, 0.0) for value, high in zip(values, highs, strict=True)]
+    return below, above
 
 
 def _floor_line(axes: "Axes", value: float) -> None:

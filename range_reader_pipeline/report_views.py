@@ -227,7 +227,7 @@ def strata_rows(table: "StratifiedTable") -> "list[Mapping[str, Cell]]":
 
 
 def calibration_picture(curves: "Sequence[ReliabilityCurve]") -> bytes:
-    """Return promised against happened over all positions."""
+    """Return promised against happened over all positions, and the error by street and number of opponents."""
     from range_reader_core.calibration import COMBO
     from range_reader_core.tables import TOTAL
 
@@ -235,7 +235,20 @@ def calibration_picture(curves: "Sequence[ReliabilityCurve]") -> bytes:
     if combos.label != COMBO:
         msg = f"expected the curve of single combos first, got {combos.label!r}"
         raise ValueError(msg)
-    return reliability_curves(combos, masses)
+    of_combos = [curve for curve in curves if curve.forecast == COMBO]
+    errors = [curve.error for curve in of_combos]
+    return reliability_curves(
+        combos,
+        masses,
+        [curve.group for curve in of_combos],
+        Series(
+            label="error",
+            values=[error.mean for error in errors],
+            lows=[_low(error) for error in errors],
+            highs=[_high(error) for error in errors],
+        ),
+        [curve.chance_error for curve in of_combos],
+    )
 
 
 def page_address(hand_id: str, villain_seat: int, perspective_seat: int) -> str:

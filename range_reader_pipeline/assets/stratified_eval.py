@@ -17,7 +17,7 @@ from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import EVALUATE, GROUP, STAGE_TAG
 
 NAME: Final = "stratified_eval"
-CODE_VERSION: Final = "3"
+CODE_VERSION: Final = "4"
 
 
 @dg.asset(

@@ -43,7 +43,11 @@ PICTURES: dict[str, Callable[[], bytes]] = {
     "long training": lambda: plots.training_curve(_points(600), static_loss_nats=6.75, static_mrr=0.017),
     "one validation": lambda: plots.training_curve(_points(1), static_loss_nats=6.75, static_mrr=0.017),
     "reliability": lambda: plots.reliability_curves(
-        _reliability("combo", 20), [_reliability(f"top{k}", 20) for k in (16, 32, 64, 128)]
+        _reliability("combo", 20),
+        [_reliability(f"top{k}", 20) for k in (16, 32, 64, 128)],
+        LABELS,
+        _series("error", 0.05),
+        [None, *([0.01] * (len(LABELS) - 1))],
     ),
     "sharpening": lambda: plots.sharpening_curve(
         LABELS, _series("m", 0.02), [_series(f"baseline {i}", 0.006 + 0.003 * i) for i in range(6)]
