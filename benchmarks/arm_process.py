@@ -89,12 +89,11 @@ def main() -> None:
                 say(f"{minutes:.1f} min, step {event.step:,}, val {event.val_loss_nats:.4f} nats, mrr {event.val_mrr:.4f}")
 
     folder, root = Path(task.data), Path(task.root)
-    reads = {split: load_split(folder, split) for split in ("train", "val")}
     if task.kind == "speed":
         few = load_split(folder, "train", SPEED_READS)
-        write_json(root / SPEED_NAME, measure_speeds(few, num_rounds=task.speed_rounds, round_s=task.speed_round_s))
+        write_json(root / SPEED_NAME, measure_speeds(few, num_rounds=task.speed_rounds, round_s=task.speed_round_s, say=say))
         return
-    reads["test"] = load_split(folder, "test")
+    reads = {split: load_split(folder, split) for split in ("train", "val", "test")}
     if task.kind == BASELINES:
         score_baselines(root / BASELINES, reads, task.scorings(), has_trackers=True, device="cpu")
         return

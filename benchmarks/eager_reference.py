@@ -7,7 +7,7 @@ relabelings, same mask, and on equal batches the same loss (tested).
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
@@ -69,7 +69,9 @@ def on_reference_architecture() -> TrainConfig:
     return replace(reference_cpu(), positions_per_read=ours.positions_per_read, is_compiled=ours.is_compiled)
 
 
-def measure_speeds(reads: Reads, *, num_rounds: int, round_s: float) -> dict[str, float | int | bool]:
+def measure_speeds(
+    reads: Reads, *, num_rounds: int, round_s: float, say: Callable[[str], None] = lambda _: None
+) -> dict[str, float | int | bool]:
     """Return reads a second of both by turns: medians, and the median, least and greatest ratio of a round."""
     device = torch.device("cpu")
     slow = EagerReference(reference_cpu(), reads, device)
@@ -77,9 +79,13 @@ def measure_speeds(reads: Reads, *, num_rounds: int, round_s: float) -> dict[str
     begin = time.perf_counter()
     is_compiled = fast.config.is_compiled and fast.compile() is None
     setup_s = time.perf_counter() - begin
+    say(f"compiled in {setup_s:.0f} s" if is_compiled else "not compiled")
     for learner in (slow, fast):
         learner.step(0, 1e-4)
-    rounds = [(reads_per_s(slow, round_s), reads_per_s(fast, round_s)) for _ in range(num_rounds)]
+    rounds: list[tuple[float, float]] = []
+    for number in range(1, num_rounds + 1):
+        rounds.append((reads_per_s(slow, round_s), reads_per_s(fast, round_s)))
+        say(f"round {number} of {num_rounds}: reference {rounds[-1][0]:,.1f} reads/s, ours {rounds[-1][1]:,.1f}")
     ratios = [ours / theirs for theirs, ours in rounds]
     return {
         "reference_reads_per_s": statistics.median(theirs for theirs, _ in rounds),
