@@ -155,7 +155,7 @@ def _lines(text: memoryview, number: int) -> Lines | None:
     is_object = (codes[starts] == _OPEN) & (codes[starts + 1] == _QUOTE) & (codes[last] == _CLOSE) & (codes[last - 1] == _CLOSE)
     if not is_object.all():
         return None
-    return Lines(number, text, num_lines, starts, ends, has_escapes=_BACKSLASH.search(text) is not None)
+    return Lines(number, text, num_lines, starts, ends, has_escapes=bool((codes == _BACKSLASH).any()))
 
 
 def _read_lines(
@@ -317,7 +317,7 @@ class _Scanner:
 
 _PLAIN_STARTS: Final = (b"{", b"\r", b"\n")
 _LEAST_OBJECT: Final = 4  # {"}}, which the decoder refuses
-_BACKSLASH: Final = re.compile(rb"\\")
+_BACKSLASH: Final = ord("\\")
 _RETURN: Final = ord("\r")
 _OPEN: Final = ord("{")
 _MAX_TORN_BYTES: Final = 256 * 1024  # looking twice at the same bytes has to end somewhere

@@ -13,11 +13,13 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.popen_spawn_posix import Popen
 from multiprocessing.process import BaseProcess
 from typing import ClassVar, TypeVar
+
+from range_reader_pipeline.allocation import freed_memory_kept
 
 NICENESS = 5  # below the code server and the web server, whose heartbeats must not starve
 
@@ -104,12 +106,13 @@ def workers(count: int) -> Iterator[Workers]:
         msg = f"expected at least one worker, got {count}"
         raise ValueError(msg)
     pool = Workers(count)
-    try:
-        yield pool
-    except BaseException:
-        pool.close(at_once=True)
-        raise
-    pool.close()
+    with freed_memory_kept() if count == 1 else nullcontext():
+        try:
+            yield pool
+        except BaseException:
+            pool.close(at_once=True)
+            raise
+        pool.close()
 
 
 class _BareSpawnProcess(SpawnProcess):
@@ -133,6 +136,7 @@ def _prepare() -> None:
     """Set a worker up: Ctrl-C is the parent's business, and without a parent there is nothing to work for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
+    freed_memory_kept().__enter__()  # for as long as the process lives
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
 
