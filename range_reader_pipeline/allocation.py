@@ -5,6 +5,7 @@ system each time, and getting zeroed pages again takes a tenth of the run. Only 
 """
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -22,18 +23,28 @@ _DEFAULT_BYTES: Final = 128 << 10
 @contextmanager
 def freed_memory_kept() -> Iterator[None]:
     """Keep freed memory inside the block, and give it back on leaving."""
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
-        yield
-        return
     pool = pa.default_memory_pool()
-    libc.mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
-    libc.mallopt(_MMAP_THRESHOLD, LARGE_BYTES)
-    pa.set_memory_pool(pa.system_memory_pool())
+    keep_freed_memory()
     try:
         yield
     finally:
         pa.set_memory_pool(pool)
-        libc.mallopt(_TRIM_THRESHOLD, _DEFAULT_BYTES)
-        libc.mallopt(_MMAP_THRESHOLD, _DEFAULT_BYTES)
-        libc.malloc_trim(0)
+        libc = _glibc()
+        if libc is not None:
+            libc.mallopt(_TRIM_THRESHOLD, _DEFAULT_BYTES)
+            libc.mallopt(_MMAP_THRESHOLD, _DEFAULT_BYTES)
+            libc.malloc_trim(0)
+
+
+def keep_freed_memory() -> None:
+    """Keep freed memory from now on."""
+    libc = _glibc()
+    if libc is not None:
+        libc.mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
+        libc.mallopt(_MMAP_THRESHOLD, LARGE_BYTES)
+        pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _glibc() -> ctypes.CDLL | None:
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None

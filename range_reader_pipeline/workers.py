@@ -19,7 +19,7 @@ from multiprocessing.popen_spawn_posix import Popen
 from multiprocessing.process import BaseProcess
 from typing import ClassVar, TypeVar
 
-from range_reader_pipeline.allocation import freed_memory_kept
+from range_reader_pipeline.allocation import freed_memory_kept, keep_freed_memory
 
 NICENESS = 5  # below the code server and the web server, whose heartbeats must not starve
 
@@ -136,7 +136,7 @@ def _prepare() -> None:
     """Set a worker up: Ctrl-C is the parent's business, and without a parent there is nothing to work for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    freed_memory_kept().__enter__()  # for as long as the process lives
+    keep_freed_memory()
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
 
