@@ -31,7 +31,7 @@ export RANGE_READER_OHH := $(OHH)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui test test-ui bench-sensor soak bench-read bench-train bench-switches check fix clean
+.PHONY: help setup run ui test test-ui bench-sensor soak bench-ingest bench-read bench-train bench-switches check fix clean
 
 help: ## list the targets and the knobs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -79,6 +79,9 @@ soak: $(STAMP) ## ten minutes of arrivals and buttons: nothing lost, memory and 
 
 bench-sensor: $(STAMP) ## what a tick of the sensor costs on ten thousand files
 	@$(BIN)/python -m benchmarks.sensor
+
+bench-ingest: $(STAMP) ## what ingestion costs against json.loads, and what it accepts; OHH=<folder> for real hands
+	@$(BIN)/python -m benchmarks.ingest $(if $(OHH),--ohh $(OHH))
 
 bench-read: $(STAMP) ## what reading one hand costs; OHH=<file> for real hands
 	@$(BIN)/python -m benchmarks.read $(if $(OHH),--ohh $(OHH))

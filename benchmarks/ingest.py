@@ -1,0 +1,171 @@
+"""What ingestion costs, from hand history files to finished shards: each figure a ratio of two measurements of this run.
+
+``python -m benchmarks.ingest [--ohh FOLDER] [--repeats 5]``. Without a folder it measures on random legal hands in rs-poker's
+layout, written to a temporary folder. The folder's subfolders are sources of their own in the table of what was accepted; speed is
+measured on the largest of them. Processor time for one worker, since other programs disturb it less; the wall clock for two. Every
+build is a process of its own with an empty home, so its peak of memory is its own.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from range_reader_pipeline.catalogue import Catalogue, HashMemo, list_folder, scan
+from range_reader_pipeline.ingest import FileTask, ingest_file, open_cache
+from range_reader_pipeline.paths import home_paths
+from range_reader_pipeline.shard_build import build_shards
+from range_reader_pipeline.shuffle import ShuffleConfig
+from range_reader_pipeline.streams import HashingReader, PlainStream
+from tests.core.hands import random_hands
+from tests.pipeline.ohh_writer import write_ohh
+
+SPEED_HANDS = 40_000  # about so many for the comparison with json.loads
+OTHER_GAMES = {"GAME_TYPE", "BET_TYPE", "CAPPED", "BOMB_POT"}  # codes of records that are no uncapped no-limit hold'em
+
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one build took."""
+
+    num_hands: int
+    cpu_s: float  # of the process itself, not of its workers
+    wall_s: float
+    peak_mb: float  # of the process and all its workers at their worst
+    json_s: float = 0.0  # processor time of json.loads over the same lines
+
+
+def main() -> int:
+    """Measure, print the table, and return 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ohh", type=Path, help="a folder of hand histories")
+    parser.add_argument("--repeats", type=int, default=5, help="of the comparison with json.loads")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="range_reader_bench_") as scratch:
+        folder = options.ohh or _random_folder(Path(scratch) / "ohh")
+        _measure(folder, Path(scratch), options.repeats)
+    return 0
+
+
+def _measure(folder: Path, scratch: Path, repeats: int) -> None:
+    catalogue = scan(list_folder(folder), HashMemo(folder), now_ns=time.time_ns())
+    names = [entry.name for entry in catalogue.readable]
+    sources = sorted({name.partition("/")[0] if "/" in name else "." for name in names})
+    by_source = {source: [name for name in names if source == "." or name.startswith(source + "/")] for source in sources}
+    speed = max(
+        by_source.values(), key=lambda group: sum(entry.size_bytes for entry in catalogue.entries if entry.name in set(group))
+    )
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the beginning; speed on {len(speed)} files")
+
+    def build(chosen: Sequence[str], num_workers: int, *, with_json: bool = False) -> Cost:
+        kept = tuple(entry for entry in catalogue.entries if entry.name in set(chosen))
+        return _apart(_build, replace(catalogue, entries=kept), scratch / "home", num_workers, with_json)
+
+    few = speed[: max(1, round(len(speed) * 0.2))]
+    alone = [build(few, 1, with_json=True) for _ in range(repeats)]
+    ratios = sorted(cost.cpu_s / cost.json_s for cost in alone)
+    per_hand = 1e6 * statistics.median(cost.json_s / cost.num_hands for cost in alone)
+    small = min((build(few, 1) for _ in range(2)), key=lambda cost: cost.peak_mb)
+    tenth = build(speed[: max(1, len(speed) // 10)], 1)
+    everything = build(speed, 1)
+    pair = build(speed, 2)
+    growth = (everything.cpu_s / everything.num_hands) / (tenth.cpu_s / tenth.num_hands) * 10.0
+    spread = f"{ratios[0]:.2f}..{ratios[-1]:.2f}, {per_hand:.1f} us a hand for json.loads"
+    rows = [
+        ("one worker / json.loads, cpu", f"{statistics.median(ratios):.2f}", "<= 1.5", spread),
+        ("one worker / two, wall clock", f"{everything.wall_s / pair.wall_s:.2f}", ">= 1.7", f"{everything.num_hands:,} hands"),
+        ("ten times the hands, cpu", f"{growth:.1f}", "<= 11", f"from {tenth.num_hands:,} and {everything.num_hands:,} hands"),
+        ("peak memory, all hands", f"{everything.peak_mb:,.0f} MB", "<= 1,500 MB", f"two workers {pair.peak_mb:,.0f} MB"),
+        (
+            "the same / that of fewer hands",
+            f"{everything.peak_mb / small.peak_mb:.2f}",
+            "<= 1.20",
+            f"{small.peak_mb:,.0f} MB at {small.num_hands:,} hands",
+        ),
+    ]
+    for source, chosen in by_source.items():
+        accepted, refused, others = _apart(_accepted, folder, tuple(chosen), scratch / "cache")
+        share = accepted / max(1, accepted + refused)
+        detail = f"{refused:,} refused, {others:,} of other games"
+        rows.append((f"accepted, {source}", f"{share:.2%}", "", f"{accepted:,} hands, {detail}"))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for name, value, goal, detail in rows:
+        print(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {goal:<{widths[2]}}  {detail}")
+    print(f"load {os.getloadavg()[0]:.1f} at the end")
+
+
+def _apart(function: Callable[..., _Result], *arguments: object) -> _Result:
+    """Return what a function returns in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _build(catalogue: Catalogue, home: Path, num_workers: int, with_json: bool) -> Cost:
+    shutil.rmtree(home, ignore_errors=True)
+    paths = home_paths(home=str(home), environment={})
+    json_s = _json_seconds(catalogue) if with_json else 0.0
+    begin_cpu, begin = time.process_time(), time.perf_counter()
+    result = build_shards(paths, catalogue, ShuffleConfig(), num_workers=num_workers)
+    cpu_s, wall_s = time.process_time() - begin_cpu, time.perf_counter() - begin
+    if with_json:  # before and after, since the machine may be getting slower or faster
+        json_s = (json_s + _json_seconds(catalogue)) / 2.0
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    workers = num_workers * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    peak_mb = (own + (workers if num_workers > 1 else 0)) * (1 if sys.platform == "darwin" else 1024) / 1e6
+    return Cost(result.manifest["counts"]["num_hands"], cpu_s, wall_s, peak_mb, json_s)
+
+
+def _json_seconds(catalogue: Catalogue) -> float:
+    total = 0.0
+    for entry in catalogue.readable:
+        path = catalogue.folder / entry.name
+        with PlainStream(HashingReader(path), path.name) as stream:
+            lines = [line for line in stream.read().split(b"\n") if line.startswith(b'{"')]
+        begin = time.process_time()
+        for line in lines:
+            json.loads(line)
+        total += time.process_time() - begin
+    return total
+
+
+def _accepted(folder: Path, names: Sequence[str], cache_folder: Path) -> tuple[int, int, int]:
+    """Return how many records were accepted, refused, and refused because they are another game."""
+    cache = open_cache(cache_folder)
+    accepted = refused = others = 0
+    for index, name in enumerate(names):
+        path = folder / name
+        source = HashingReader(path)
+        content = source.sha256_to_end() + f".{index}"
+        source.close()
+        counts = ingest_file(FileTask(path=path, name=name, content=content, cache=cache)).counts
+        assert counts is not None
+        other = sum(count for code, count in counts.by_code.items() if code in OTHER_GAMES)
+        accepted += counts.encoding.num_hands
+        refused += counts.num_rejected - other
+        others += other
+    return accepted, refused, others
+
+
+def _random_folder(folder: Path) -> Path:
+    for index in range(20):
+        hands = random_hands(index, 1_000)
+        write_ohh(folder / f"{index}.ohh", [replace(hand, hand_id=f"random/hands#{index}.{row}") for row, hand in enumerate(hands)])
+    return folder
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
