@@ -3,8 +3,8 @@
 The real ``make ui`` on a fresh home, retraining at once. Files land every few seconds, each in the place of an older one, so the
 amount of data stays the same; a person presses Materialize now and then while the sensor works. What has to hold: every run that
 started has ended well and the queue is empty at the end; the shards are of the files that are there; neither the memory of the
-processes that stay nor the bytes of the home grow between the first and the last third. Dagster's records do grow, by a run at a
-time, until housekeeping removes the oldest; what a run costs is printed. Exits with 1 where something does not hold.
+processes that stay nor the home grow between the first and the last third, and old runs are removed. Dagster's records do grow, by
+a run at a time, until housekeeping removes the oldest; what a run costs is printed. Exits with 1 where something does not hold.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 
 from range_reader_pipeline.catalogue import HashMemo, list_folder, scan
+from range_reader_pipeline.run_store import KEPT_ASIDE
 from range_reader_pipeline.storage import read_json
 from tests.core.hands import random_hands
 from tests.pipeline.ohh_writer import write_ohh
@@ -45,7 +46,8 @@ class Samples:
     times_s: list[float] = field(default_factory=list)
     staying_mb: list[float] = field(default_factory=list)  # server, daemon and code server
     all_mb: list[float] = field(default_factory=list)  # with the runs
-    home_mb: list[float] = field(default_factory=list)
+    home_mb: list[float] = field(default_factory=list)  # without the runs
+    runs_mb: list[float] = field(default_factory=list)
     records_mb: list[float] = field(default_factory=list)
 
     def take(self, server: LiveServer, at_s: float) -> None:
@@ -54,7 +56,9 @@ class Samples:
         self.times_s.append(at_s)
         self.staying_mb.append(sum(mb for mb, is_run in tree if not is_run))
         self.all_mb.append(sum(mb for mb, _ in tree))
-        self.home_mb.append(folder_mb(server.home))
+        runs_mb = folder_mb(server.home / "runs")
+        self.home_mb.append(folder_mb(server.home) - runs_mb)
+        self.runs_mb.append(runs_mb)
         self.records_mb.append(folder_mb(server.folder / ".dagster_home"))
 
     def thirds(self, values: list[float]) -> tuple[float, float]:
@@ -145,6 +149,9 @@ def verdict(server: LiveServer, samples: Samples) -> list[str]:
         first, last = samples.thirds(values)
         if last > first * (1.0 + MAX_GROWTH):
             problems.append(f"{name} grew from {first:.1f} to {last:.1f} MB")
+    folders = [folder for folder in (server.home / "runs").iterdir() if folder.is_dir()]
+    if len(folders) > KEPT_ASIDE + 3:  # the kept one, that of the shards before, and that of the shards as they are
+        problems.append(f"{len(folders)} runs are kept")
     bad = Counter(run["status"] for run in server.runs() if run["status"] != "SUCCESS")
     if bad:
         problems.append(f"runs that did not succeed: {dict(bad)}")
@@ -162,7 +169,8 @@ def report(server: LiveServer, samples: Samples, num_landed: int, num_pressed: i
     for name, values in (
         ("processes that stay, MB", samples.staying_mb),
         ("with runs, MB", samples.all_mb),
-        ("home, MB", samples.home_mb),
+        ("home without runs, MB", samples.home_mb),
+        (f"runs, MB, {KEPT_ASIDE + 3} at most", samples.runs_mb),
         ("Dagster's records, MB", samples.records_mb),
     ):
         first, last = samples.thirds(values)

@@ -4,6 +4,8 @@ Importing it reads no environment variable and touches no file, and neither torc
 Dagster starts pays for what is imported here.
 """
 
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -47,8 +49,16 @@ def build_definitions(**overrides: Any) -> dg.Definitions:
         "executor": dg.in_process_executor,
     }
     arguments |= overrides
+    arguments["assets"] = _with_code_references(arguments["assets"])
     arguments["resources"] = {"io_manager": NothingStored(), **arguments["resources"]}
     return dg.Definitions(**arguments)
+
+
+def _with_code_references(assets: Sequence[dg.AssetsDefinition]) -> Sequence[Any]:
+    """Let the UI open the file of an asset in an editor."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # said of the references at every load
+        return dg.with_source_code_references(assets)
 
 
 defs = build_definitions()

@@ -25,7 +25,8 @@ from range_reader_pipeline.storage import link_target, point_link, read_json, wr
 
 WEIGHTS_NAME: Final = "best.safetensors"
 FINISHED_NAME: Final = "finished.json"
-KEPT_ASIDE: Final = 10  # runs on shards that are gone
+KEPT_ASIDE: Final = 3  # runs on shards that are gone
+LAST_NAME: Final = "last"
 TRAINED_NAME: Final = "trained.json"
 WAIT_REPORT_S: Final = 30.0
 
@@ -165,12 +166,15 @@ class RunStore:
     def prune(self) -> list[str]:
         """Remove runs that nothing can use again, and return their names: unkept ones on shards that are no longer there.
 
-        The newest ``KEPT_ASIDE`` of them stay, for whoever wants to look. Only the holder of the training lock may call it.
+        The newest ``KEPT_ASIDE`` of them stay, for whoever wants to look. What a finished run would have gone on from, three times
+        its weights, goes too. Only the holder of the training lock may call it.
         """
         kept = link_target(self.paths.checkpoint)
         useless: list[tuple[float, Path]] = []
         for folder in self.paths.runs.iterdir():
             record = read_json(folder / FINISHED_NAME) if folder.is_dir() else None
+            if isinstance(record, dict):
+                shutil.rmtree(folder / LAST_NAME, ignore_errors=True)
             if not isinstance(record, dict) or (kept is not None and folder.name == kept.name):
                 continue
             if not (self.paths.data_versions / str(record["data_version"])).exists():

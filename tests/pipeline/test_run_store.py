@@ -126,10 +126,12 @@ def test_runs_on_shards_that_are_gone_go_but_for_the_newest(tmp_path: Path, monk
         os.utime(store.paths.runs / run_id / run_store.FINISHED_NAME, (1e9 + age, 1e9 + age))
         if run_id == "kept":
             store.keep(run)
-    (store.paths.runs / "unfinished").mkdir()
+    for name in ("now", "unfinished"):
+        (store.paths.runs / name / "last").mkdir(parents=True)
     assert sorted(store.prune()) == ["old0", "old1"]
     assert store.prune() == []
     assert sorted(path.name for path in store.paths.runs.iterdir()) == ["kept", "now", "old2", "old3", "unfinished"]
+    assert [path.parent.name for path in store.paths.runs.glob("*/last")] == ["unfinished"]
 
 
 def _ignore(_: str) -> None: ...
