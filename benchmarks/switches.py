@@ -4,7 +4,8 @@
 recipe at ``cpu`` size is padded to 96, makes logits at all positions and attends by the library; each row turns one thing, and is
 measured by turns with the untouched recipe, so that a machine that gets busier is unfair to none. Reads are those of the shards
 in HOME, else of random legal hands, which are longer. No row but "no dropout", "composed head" and "bfloat16 blocks" changes what
-is computed, apart from rounding; positions drawn at random are an unbiased estimate of the loss over all.
+is computed, apart from rounding; positions drawn at random are an unbiased estimate of the loss over all. Seconds are of processor
+time, which other programs disturb less than the wall clock.
 """
 
 import argparse
@@ -100,9 +101,9 @@ def main() -> None:
         for warmed in (base, learner):
             warmed.step(0, 1e-4)
         rounds = [(reads_per_s(base, options.seconds), reads_per_s(learner, options.seconds)) for _ in range(options.rounds)]
-        ratios = sorted(ours / theirs for theirs, ours in rounds)
+        ratios = sorted(ours.processor / theirs.processor for theirs, ours in rounds)
         spread = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}..{ratios[-1]:.2f})"
-        print(f"{arm.name:52s}{statistics.median(ours for _, ours in rounds):9,.0f}{spread:>21s}", flush=True)
+        print(f"{arm.name:52s}{statistics.median(ours.processor for _, ours in rounds):9,.0f}{spread:>21s}", flush=True)
 
 
 def arms(*, is_compiled: bool) -> Iterator[Arm]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.eager_reference import EagerReference, library_attention, on_reference_architecture
+from benchmarks import eager_reference
+from benchmarks.eager_reference import EagerReference, library_attention, measure_speeds, on_reference_architecture
 from range_reader_core import blocks
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.learner import Learner
@@ -60,3 +61,15 @@ def test_ours_on_the_reference_architecture_differs_in_switches_alone() -> None:
     """A smaller model or an easier objective would make any code fast."""
     ours, theirs = on_reference_architecture(), reference_cpu()
     assert replace(ours, positions_per_read=None, is_compiled=False) == theirs
+
+
+def test_both_speeds_are_of_reads_that_were_stepped_through(reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count that is forgotten makes any ratio."""
+    monkeypatch.setattr(eager_reference, "reference_cpu", lambda: SMALL)
+    monkeypatch.setattr(eager_reference, "cpu", lambda: replace(SMALL, positions_per_read=4))
+    said: list[str] = []
+    speed = measure_speeds(reads, num_rounds=2, round_s=0.01, say=said.append)
+    assert speed["reference_reads_per_processor_s"] > 1.0
+    assert speed["ours_reads_per_s"] > 1.0
+    assert speed["least_ratio"] <= speed["ratio"] <= speed["greatest_ratio"]
+    assert len(said) == 3
