@@ -6,7 +6,7 @@ from range_reader_pipeline.liveness import forget, is_dead
 from range_reader_pipeline.resources import HomeResource
 
 GONE = (
-    "the process of this run is gone without having ended it: killed, out of memory, or a power cut. It is re-executed once, and "
+    "the process of this run is gone without having ended it: killed, out of memory, or a power cut. It is re-executed, and "
     "training goes on where it was saved"
 )
 

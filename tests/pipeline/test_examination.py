@@ -15,7 +15,7 @@ from range_reader_pipeline.provenance import file_sha256
 from range_reader_pipeline.results_log import RunStatus, read_results
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore, judge
 from range_reader_pipeline.storage import read_json
-from range_reader_pipeline.training_run import _Session
+from range_reader_pipeline.training_run import Session
 from tests.core.hands import random_hands
 from tests.pipeline.ohh_writer import write_ohh
 from tests.pipeline.trained import Chain
@@ -117,6 +117,7 @@ def test_weights_that_are_no_numbers_block_and_the_kept_reader_stays(own_copy: C
     assert "not finite" in row.note
 
 
+@pytest.mark.slow
 def test_without_an_earlier_reader_nothing_is_kept_and_it_is_said(own_copy: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A first model that is broken must not become what others load."""
     shutil.rmtree(own_copy.paths.runs)
@@ -155,6 +156,7 @@ def test_a_file_that_does_not_load_blocks(own_copy: Chain) -> None:
     assert not results(run, found)["reproduces_its_scores"].passed
 
 
+@pytest.mark.slow
 def test_a_reader_that_got_worse_on_new_data_is_kept_aside(own_copy: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """New files with broken cards must not replace a good reader by a bad one overnight."""
     hands = own_copy.paths.root.parent / "hands"
@@ -260,9 +262,9 @@ def measured(chain: Chain, run: FinishedRun) -> dict[str, float]:
 
 def sabotage(monkeypatch: pytest.MonkeyPatch, chain: Chain, damage: Damage) -> None:
     """Let the next training end with damaged weights and honest records of what they score, where they score anything."""
-    original = _Session.train
+    original = Session.train
 
-    def train(self: _Session, *args: object) -> FinishedRun:
+    def train(self: Session, *args: object) -> FinishedRun:
         run = original(self, *args)  # type: ignore[arg-type]
         run = damaged(chain, run, damage)
         examine(chain.paths, run, None, "cpu")
@@ -270,7 +272,7 @@ def sabotage(monkeypatch: pytest.MonkeyPatch, chain: Chain, damage: Damage) -> N
         (chain.paths.runs / run.run_id / EXAMINATION_NAME).unlink()
         return dataclasses.replace(run, **measured_or_not(found))
 
-    monkeypatch.setattr(_Session, "train", train)
+    monkeypatch.setattr(Session, "train", train)
 
 
 def measured_or_not(found: Examination) -> dict[str, float]:
