@@ -3,8 +3,9 @@
 One stream a villain where the model names suits: a position is named by what came before it alone (``suits``). Else, under suit
 averaging, one a villain and distinguishable renaming of the suits. Every card that comes in sight can tell more renamings apart,
 so rows multiply at a board deal and not before: until then one row stands for all renamings that it cannot tell apart
-(``orbits``). Nothing is forwarded before an answer is asked for, and then everything new goes in
-one pass per set of rows. Which seats are read and which combos are live is the business of ``session``.
+(``orbits``). Nothing is forwarded before an answer is asked for, and then everything new goes in one pass per set of rows. Suits
+are named anew when a card falls: nothing else has one. Which seats are read and which combos are live is the business of
+``session``.
 
 Legend: ``V`` villains, ``G`` distinct renamings, ``R`` = V * G rows, villain by villain, ``T`` positions so far, ``S`` new
 positions, ``M`` = ``max_positions``, ``D`` width, ``C`` = 1326 combos.
@@ -19,14 +20,41 @@ import torch
 
 from range_reader_core.blocks import Block, LayerCache, rms_norm
 from range_reader_core.cards import NUM_RELABELINGS
-from range_reader_core.hand_kinds import hand_kinds
+from range_reader_core.hand_kinds import HandKinds, hand_kinds
 from range_reader_core.heads import Readout
 from range_reader_core.model import OPENING_MARKS, RangeReaderModel, fold_opening
 from range_reader_core.orbits import average_over_stabiliser, representative_of, representatives, stabiliser
 from range_reader_core.suits import name_suits, relabelings_on
-from range_reader_core.tokens import FLOP, MAX_SEATS, PAD, RIVER, TURN
+from range_reader_core.tokens import COMMUNITY_OFFSET, FLOP, MARK_OFFSET, MAX_SEATS, PAD, RIVER, TURN
 
 _STREET_MARKS: Final = frozenset({FLOP, TURN, RIVER})
+
+
+class _Named:
+    """The streams in named suits, with what the names make of the answers at the last position."""
+
+    def __init__(self, streams: torch.Tensor, num_read: int) -> None:
+        """Begin with streams (V, M) of which so many positions are named."""
+        self.streams = streams
+        self.num_read = num_read
+        self.relabeling = self.alike = torch.empty(0, dtype=torch.int64)  # (V,) each
+        self.kinds: HandKinds | None = None  # None: not asked for since the last card
+
+    def read(self, streams: torch.Tensor, num_shown: int) -> None:
+        """Name streams (V, T), whose last card stands before ``num_shown``."""
+        end = streams.shape[1]
+        if self.num_read == 0 or self.num_read < num_shown:
+            named, self.relabeling, alike = name_suits(streams)
+            self.streams[:, :end], self.alike, self.kinds = named, alike[:, -1], None
+        else:
+            self.streams[:, self.num_read : end] = streams[:, self.num_read :]
+        self.num_read = end
+
+    def keep(self, chosen: torch.Tensor) -> None:
+        """Go on with some of the villains."""
+        self.streams, self.kinds = self.streams[chosen], None
+        if self.num_read:
+            self.relabeling, self.alike = self.relabeling[chosen], self.alike[chosen]
 
 
 class GrowingStreams:
@@ -54,6 +82,8 @@ class GrowingStreams:
         self._values = torch.zeros(1, most, device=self.device)  # (1, M)
         self._values[0, : self.length] = torch.from_numpy(values)
         self._num_read = 0  # positions that the caches hold
+        self._named = _Named(self._streams.clone(), 0) if self.names_suits else None
+        self._num_shown = self.length  # positions through the last card
         self._identity = torch.arange(NUM_RELABELINGS, device=self.device).eq(0).unsqueeze(0)  # (1, 24)
         self._pending = deque([(self.length, self._stabiliser())])
         self._is_fixing = self._pending[0][1]  # (1, 24), of the positions that the caches hold
@@ -80,6 +110,9 @@ class GrowingStreams:
             raise ValueError(msg)
         self._streams[:, start:end] = torch.from_numpy(tokens).to(self.device)
         self._values[0, start:end] = torch.from_numpy(values).to(self.device)
+        shown = np.flatnonzero((tokens >= COMMUNITY_OFFSET) & (tokens < MARK_OFFSET))
+        if len(shown):
+            self._num_shown = start + int(shown[-1]) + 1
         streets = [start + place for place, token in enumerate(tokens.tolist()) if token in _STREET_MARKS and place]
         for self.length in (*streets, end):
             self._pending.append((self.length, self._stabiliser()))
@@ -90,6 +123,8 @@ class GrowingStreams:
         per_villain = len(self._relabelings)
         rows = (chosen.unsqueeze(1) * per_villain + torch.arange(per_villain, device=self.device)).flatten()  # (R',)
         self._streams = self._streams[chosen]
+        if self._named is not None:
+            self._named.keep(chosen)
         self._take_rows(rows)
         self._hidden = self._hidden[rows] if len(self._hidden) else self._hidden
 
@@ -98,15 +133,13 @@ class GrowingStreams:
         with torch.inference_mode():
             self._catch_up()
             query = self.model.query(self._hidden)
-            if self.names_suits:
-                named, relabeling, alike = name_suits(self._streams[:, : self._num_read])
-                rows = torch.arange(len(named), device=self.device)
-                kinds = (
-                    hand_kinds(named, rows, torch.full_like(rows, self._num_read - 1)) if self.model.config.reads_hands else None
-                )
-                of_kind = self.model.kind_scores(self._hidden, kinds)
-                logits = Readout(query, *self._combo_table, alike[:, -1], of_kind).logits()  # (V, C)
-                logits = logits.gather(1, relabelings_on(self.device)[1][relabeling])
+            if self._named is not None:
+                if self.model.config.reads_hands and self._named.kinds is None:
+                    rows = torch.arange(len(self._streams), device=self.device)
+                    self._named.kinds = hand_kinds(self._named.streams, rows, torch.full_like(rows, self._num_read - 1))
+                of_kind = self.model.kind_scores(self._hidden, self._named.kinds)
+                logits = Readout(query, *self._combo_table, self._named.alike, of_kind).logits()  # (V, C)
+                logits = logits.gather(1, relabelings_on(self.device)[1][self._named.relabeling])
             else:
                 logits = Readout(query, *self._combo_table).logits()  # (R, C)
             if not self.is_averaged:
@@ -127,8 +160,9 @@ class GrowingStreams:
 
     def _forward(self, end: int) -> None:
         streams = self._streams[:, :end]
-        if self.names_suits:
-            streams = name_suits(streams).stream  # (V, T)
+        if self._named is not None:
+            self._named.read(streams, self._num_shown)
+            streams = self._named.streams[:, :end]  # (V, T)
         if self.is_averaged:
             renamed = relabelings_on(self.device)[0][self._relabelings[:, None], streams[:, None]]  # (V, G, T)
             streams = renamed.flatten(0, 1)  # (R, T)

@@ -30,6 +30,7 @@ RANGES: Final = "range_report"
 TELLING_PAGE: Final = "range_report.html"
 WORST_PAGE: Final = "range_report_worst.html"
 _MAX_FAILURE_ROWS: Final = 20
+_MIN_HANDS: Final = 30  # the lead of fewer is mostly chance
 
 SCORE_COLUMNS: Final[Mapping[str, str]] = {
     "reader": "the model, or a baseline that it must beat",
@@ -305,8 +306,9 @@ def _worst_row(read: "WorstRead") -> dict[str, Cell]:
 
 
 def _least_lead(rows: "Sequence[FailureRow]") -> "list[Mapping[str, Cell]]":
-    """Return the groups in which the model is least ahead, the worst first."""
+    """Return the groups in which the model is least ahead, the worst first; of few hands only where there are no others."""
     led = [row for row in rows if row.lead_nats is not None]
+    led = [row for row in led if row.num_hands >= _MIN_HANDS] or led
     led.sort(key=lambda row: row.lead_nats.lead.mean if row.lead_nats else 0.0)
     return [row.record() for row in led[:_MAX_FAILURE_ROWS]]
 
