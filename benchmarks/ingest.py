@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from range_reader_pipeline.catalogue import Catalogue, HashMemo, list_folder, scan
-from range_reader_pipeline.ingest import FileTask, ingest_file, open_cache
+from range_reader_pipeline.ingest import OTHER_GAMES, FileTask, ingest_file, open_cache
 from range_reader_pipeline.paths import home_paths
 from range_reader_pipeline.shard_build import build_shards
 from range_reader_pipeline.shuffle import ShuffleConfig
@@ -32,7 +32,6 @@ from tests.core.hands import random_hands
 from tests.pipeline.ohh_writer import write_ohh
 
 SPEED_HANDS = 40_000  # about so many for the comparison with json.loads
-OTHER_GAMES = {"GAME_TYPE", "BET_TYPE", "CAPPED", "BOMB_POT"}  # codes of records that are no uncapped no-limit hold'em
 
 
 _Result = TypeVar("_Result")
@@ -153,7 +152,7 @@ def _accepted(folder: Path, names: Sequence[str], cache_folder: Path) -> tuple[i
         source.close()
         counts = ingest_file(FileTask(path=path, name=name, content=content, cache=cache)).counts
         assert counts is not None
-        other = sum(count for code, count in counts.by_code.items() if code in OTHER_GAMES)
+        other = sum(count for code, count in counts.by_code.items() if code in OTHER_GAMES and not code.startswith("FILE_"))
         accepted += counts.encoding.num_hands
         refused += counts.num_rejected - other
         others += other

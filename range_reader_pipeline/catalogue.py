@@ -100,7 +100,13 @@ class HashMemo:
         saved = read_json(path)
         if not isinstance(saved, dict) or saved.get("folder") != str(folder):
             return cls(folder)
-        return cls(folder, {name: tuple(entry) for name, entry in saved["hashes"].items()})
+        hashes = saved.get("hashes")
+        kinds = [int, int, int, str]
+        if not isinstance(hashes, dict) or not all(
+            isinstance(entry, list) and [type(item) for item in entry] == kinds for entry in hashes.values()
+        ):
+            return cls(folder)
+        return cls(folder, {name: tuple(entry) for name, entry in hashes.items()})
 
     def save(self, path: Path) -> None:
         """Write the memo, aside and then renamed. Losing it, or a race of two writers, costs time only."""

@@ -222,6 +222,8 @@ def ingest(files: tuple[Path, ...]) -> None:
             click.echo(f"{path}: {found.num_hands} hands, {len(found.rejects)} refused")
             if found.problem:
                 click.echo(f"  {found.problem}")
+            elif not found.num_hands and not found.rejects:
+                click.echo(f"  nothing in it: {path.stat().st_size} bytes without a single record")
             for reason, count in Counter(reject.reason for reject in found.rejects).most_common():
                 click.echo(f"  {reason:<16} {count:>7}")
             for reject in found.rejects[:MAX_REJECTS_SHOWN]:

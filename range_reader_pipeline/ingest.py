@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from range_reader_core.encoder import ENCODER_VERSION, EncodingCounts, HandEncoder, pairs_of
 from range_reader_core.hand import CanonicalHand
-from range_reader_core.ohh_rejects import Reject
+from range_reader_core.ohh_rejects import Reject, RejectReason
 from range_reader_core.partition import hand_hashes
 from range_reader_core.skeletons import NamedSkeletons, named_joined, skeletons_of
 from range_reader_pipeline.notations import read_hands
@@ -25,6 +25,16 @@ from range_reader_pipeline.workers import Workers
 CACHE_VERSION: Final = "3"  # of the layout of an entry: raise it when the same hands would be stored differently
 CHUNK_HANDS: Final = 2_000
 CHUNK_REJECTS: Final = 2_000
+OTHER_GAMES: Final = frozenset(
+    reason.value
+    for reason in (
+        RejectReason.GAME_TYPE,
+        RejectReason.BET_TYPE,
+        RejectReason.CAPPED,
+        RejectReason.BOMB_POT,
+        RejectReason.FILE_NO_HANDS,
+    )
+)
 FILE_BROKEN: Final = "FILE_BROKEN"  # code of a compressed file that ends badly; what it held before counts
 
 
@@ -156,6 +166,8 @@ def _encode(stream: PlainStream, name: str, entry: EntryWriter) -> FileCounts:
         is_failed = True
         rejects.append({"line": 0, "hand_id": "", "code": FILE_BROKEN, "message": stream.problem, "excerpt": ""})
     entry.add_rejects(rejects)
+    # A file of other games is nobody's fault and nothing to repair.
+    is_failed &= not by_code.keys() <= OTHER_GAMES
     return FileCounts(encoding=hands.finish(), num_rejected=num_rejected, by_code=by_code, is_failed=is_failed)
 
 

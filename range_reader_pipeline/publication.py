@@ -58,11 +58,16 @@ def whole_manifest(folder: Path) -> Manifest | None:
     manifest = read_json(folder / MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("version") != folder.name:
         return None
-    for shard in manifest["shards"]:
-        path = folder / shard["split"] / shard["name"]
-        if not path.is_file() or path.stat().st_size != shard["num_bytes"]:
+    try:
+        shards = [ShardInfo(**shard) for shard in manifest["shards"]]
+        is_complete = bool(manifest["source_version"]) and bool(manifest["inputs"]) and isinstance(manifest["counts"], dict)
+    except (KeyError, TypeError):  # damaged: built again
+        return None
+    for shard in shards:
+        path = folder / shard.split / shard.name
+        if not path.is_file() or path.stat().st_size != shard.num_bytes:
             return None
-    return manifest
+    return manifest if is_complete and shards else None
 
 
 def make_manifest(

@@ -76,7 +76,7 @@ class FileCounts:
     encoding: EncodingCounts = field(default_factory=EncodingCounts)
     num_rejected: int = 0  # records, not counting reports on the whole file
     by_code: dict[str, int] = field(default_factory=dict)  # all rejects, those on the whole file included
-    is_failed: bool = False  # the file as a whole was refused
+    is_failed: bool = False  # the file as a whole was refused, and not because it holds other games
 
 
 @dataclass(frozen=True, slots=True)

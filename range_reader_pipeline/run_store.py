@@ -133,7 +133,14 @@ class RunStore:
                 "materialize checkpoint again"
             )
             raise ValueError(msg)
-        run = FinishedRun(**{**record, "static_class_counts": tuple(record["static_class_counts"])})
+        try:
+            run = FinishedRun(**{**record, "static_class_counts": tuple(record["static_class_counts"])})
+        except (KeyError, TypeError) as error:
+            msg = (
+                f"{folder / FINISHED_NAME} is damaged or of another version ({error}): delete the folder and materialize "
+                "checkpoint again"
+            )
+            raise ValueError(msg) from error
         seen = file_sha256(folder / WEIGHTS_NAME)
         if seen != run.weights_sha256:
             msg = (
@@ -156,7 +163,7 @@ class RunStore:
         """Return the data version that the kept run was trained on, without reading its weights; None before the first run."""
         folder = link_target(self.paths.checkpoint)
         record = None if folder is None else read_json(folder / FINISHED_NAME)
-        return None if record is None else str(record["data_version"])
+        return str(record["data_version"]) if isinstance(record, dict) and "data_version" in record else None
 
     def last_trained(self) -> TrainedOn | None:
         """Return what the newest finished run was trained on, kept or not; None before the first."""

@@ -6,8 +6,11 @@ everything before it delivered, and says so in ``problem``; a reader in between 
 python-zstandard's reader takes a cut-off frame for the end.) What the bytes mean is the parser's business.
 """
 
+import errno
 import hashlib
 import io
+import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -28,9 +31,12 @@ class HashingReader(io.RawIOBase):
         """Open the file.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: it cannot be opened, or is a pipe or device, which might never end.
         """
-        self._file = path.open("rb", buffering=0)
+        self._file = io.FileIO(path, opener=_open_at_once)
+        if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            self._file.close()
+            raise OSError(errno.EINVAL, "not a regular file; write it to one first", str(path))
         self._hash = hashlib.sha256()
         self.num_bytes = 0
         self.error: OSError | None = None  # the disk's, which must not be mistaken for one of a file that is written meanwhile
@@ -62,6 +68,10 @@ class HashingReader(io.RawIOBase):
         """Close the file."""
         self._file.close()
         super().close()
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # else opening a pipe waits for somebody to write
 
 
 class PlainStream(io.BufferedReader):
@@ -106,7 +116,8 @@ class _Decompressed(io.RawIOBase):
         except OSError as error:
             if error.errno is not None:  # the disk's own error, not the decompressor's
                 raise
-            self.problem = f"the compressed stream breaks off or is damaged after about {self._num_bytes} bytes ({error})"
+            hint = "" if self._num_bytes else "; is it compressed as its suffix says?"
+            self.problem = f"the compressed stream breaks off or is damaged after about {self._num_bytes} bytes ({error}){hint}"
             return 0
         self._num_bytes += len(data)
         if self._num_bytes > FREE_BYTES and self._num_bytes > self._max_ratio * self._source.num_bytes:

@@ -195,3 +195,11 @@ def test_a_catalogue_survives_its_file(tmp_path: Path) -> None:
     saved = Catalogue(folder=tmp_path, entries=entries, num_ignored=2)
     catalogue.write_catalogue(tmp_path / "c.parquet", saved)
     assert catalogue.read_catalogue(tmp_path / "c.parquet") == saved
+
+
+@pytest.mark.parametrize("hashes", ["null", "[]", '{"a.ohh": 3}', '{"a.ohh": [1, 2]}', '{"a.ohh": [1, 2, 3, null]}'])
+def test_a_memo_of_another_shape_is_an_empty_one(tmp_path: Path, hashes: str) -> None:
+    """It saves time and nothing else, so damage to it must cost time and nothing else."""
+    path = tmp_path / "memo.json"
+    path.write_text(f'{{"folder": "{tmp_path}", "hashes": {hashes}}}')
+    assert HashMemo.load(path, tmp_path).hashes == {}

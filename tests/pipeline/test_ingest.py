@@ -1,6 +1,7 @@
 """One file becomes its cache entry: every hand or a reason, under the hash of the bytes that were read, or no entry at all."""
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,30 @@ def test_a_cut_off_archive_gives_its_hands_and_counts_as_failed(tmp_path: Path) 
     assert 10 < counts.encoding.num_hands < 60
     assert counts.is_failed
     assert counts.by_code[FILE_BROKEN] == 1
+
+
+def test_a_file_of_another_game_is_no_failed_file(tmp_path: Path) -> None:
+    """Omaha among hold'em is no damage; a file that is no hand history at all is."""
+    lines = [ohh_line(hand).replace('"Holdem"', '"Omaha"') for hand in random_hands(1, 4)]
+    cache = open_cache(tmp_path / "cache")
+    files = [("a.ohh", "\n".join(lines), False), ("b.ohh", lines[0] + '\n{"x": 1}', True), ("c.ohh", "junk", True)]
+    for name, text, is_failed in files:
+        path = tmp_path / name
+        path.write_text(text)
+        counts = ingest_file(task_of(path, cache)).counts
+        assert counts is not None
+        assert counts.by_code["FILE_NO_HANDS"] == 1
+        assert counts.is_failed is is_failed, name
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Opening a pipe that nobody writes to would hold the run for ever."""
+    path = write_ohh(tmp_path / "a.ohh", random_hands(1, 2))
+    task = task_of(path, open_cache(tmp_path / "cache"))
+    path.unlink()
+    os.mkfifo(path)
+    assert "not a regular file" in ingest_file(task).problem
 
 
 @pytest.mark.parametrize("content", ["", "\n\n\n"])

@@ -119,3 +119,14 @@ def test_a_damaged_version_is_not_believed(paths: HomePaths, damage: str) -> Non
 def test_nothing_published_is_none(paths: HomePaths) -> None:
     """The first run starts from here."""
     assert published(paths) is None
+
+
+@pytest.mark.parametrize(
+    "damaged", ["[]", "{}", '{"version": "%s"}', '{"version": "%s", "shards": 3}', '{"version": "%s", "shards": [1]}']
+)
+def test_a_manifest_of_another_shape_is_not_believed(paths: HomePaths, damaged: str) -> None:
+    """Half a file after a power cut must lead to building again, not to a traceback."""
+    version = publish_version(paths, ["a"])
+    assert published(paths) is not None
+    paths.data_manifest.write_text(damaged.replace("%s", version))
+    assert published(paths) is None

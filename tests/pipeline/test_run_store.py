@@ -180,3 +180,14 @@ def test_an_error_inside_the_lock_passes_through(tmp_path: Path) -> None:
     """Prevents the lock from hiding what the training raised."""
     with pytest.raises(ZeroDivisionError), _store(tmp_path).locked("me", _ignore):
         _ = 1 / 0
+
+
+@pytest.mark.parametrize("damaged", ["[]", "{}", "3", '{"run_id": "aa", "static_class_counts": [1.0]}'])
+def test_a_damaged_record_is_said_with_the_remedy(tmp_path: Path, damaged: str) -> None:
+    """A power cut may leave anything; a traceback tells nobody what to delete."""
+    store = _store(tmp_path)
+    run = _finished(store)
+    folder = store.paths.runs / run.run_id
+    (folder / run_store.FINISHED_NAME).write_text(damaged)
+    with pytest.raises(ValueError, match=r"finished\.json is damaged or of another version .* delete the folder"):
+        store.finished(folder)
