@@ -76,13 +76,13 @@ def load_split(data_folder: Path, split: str, max_reads: int | None = None) -> R
         max_reads: stop after so many; what is returned is a uniform sample of the split's reads.
 
     Raises:
-        ValueError: there are no shards, or they were written with another vocabulary.
+        ValueError: there are no shards, one is damaged, or they were written with another vocabulary.
     """
     folder = data_folder.resolve()
     parts: list[pa.Table] = []
     num_reads = 0
     for path in split_shards(folder, split):
-        part = pq.read_table(path, columns=[*SHARD_SCHEMA.names])
+        part = _read(path)
         _check_vocabulary(part.schema, path)
         parts.append(part if max_reads is None else part.slice(0, max_reads - num_reads))
         num_reads += len(parts[-1])
@@ -129,6 +129,16 @@ def table_of_reads(reads: Reads) -> pa.Table:
         labels.cast(pa.string()),
     ]
     return pa.Table.from_arrays(columns, schema=SHARD_SCHEMA)
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path, columns=[*SHARD_SCHEMA.names], page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        msg = f"{path} is damaged on disk ({error}): delete the file and materialize encoded_shards again"
+        raise ValueError(msg) from error
 
 
 def _check_vocabulary(schema: pa.Schema, path: Path) -> None:

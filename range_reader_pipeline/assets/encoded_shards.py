@@ -44,7 +44,7 @@ def encoded_shards(
     paths = home.paths()
     with clear_failures():
         result = build_shards(
-            paths, _catalogue(paths), shuffle_config(config), num_workers=config.workers, on_progress=context.log.info
+            paths, _catalogue(context, paths), shuffle_config(config), num_workers=config.workers, on_progress=context.log.info
         )
     for name, problem in result.problems.items():
         context.log.warning(f"{name} was left out: {problem}; the sensor will take it up, or materialize again")
@@ -60,17 +60,34 @@ def encoded_shards(
     return dg.MaterializeResult(data_version=dg.DataVersion(str(result.manifest["version"])), metadata=entries)
 
 
-def _catalogue(paths: HomePaths) -> Catalogue:
+def _catalogue(context: dg.AssetExecutionContext, paths: HomePaths) -> Catalogue:
     """Return the catalogue that ``ohh_files`` made.
 
     Raises:
-        dagster.Failure: there is none.
+        dagster.Failure: there is none, or another run has put that of another folder in the place of this run's own.
     """
     try:
-        return read_catalogue(paths.ohh_files)
+        catalogue = read_catalogue(paths.ohh_files)
     except (FileNotFoundError, ValueError, KeyError) as error:
         message = f"{paths.ohh_files} is not there or cannot be read: materialize ohh_files first (or run all five assets)"
         raise dg.Failure(message, allow_retries=False) from error
+    own = _folder_of_run(context)
+    if own is not None and own != str(catalogue.folder):
+        message = (
+            f"this run catalogued {own}, but another run has catalogued {catalogue.folder} for the same home meanwhile: "
+            "start this one again when the other is done, or give each folder a home of its own (RANGE_READER_HOME)"
+        )
+        raise dg.Failure(message, allow_retries=False)
+    return catalogue
+
+
+def _folder_of_run(context: dg.AssetExecutionContext) -> str | None:
+    """Return the folder that this run has catalogued itself, None where it has not."""
+    for entry in context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+        event = entry.asset_materialization
+        if event is not None and event.asset_key == ohh_files.key:
+            return str(event.metadata["folder"].value)
+    return None
 
 
 def _metadata(paths: HomePaths, manifest: dict[str, Any]) -> dict[str, dg.MetadataValue]:

@@ -1,6 +1,7 @@
 """The shards asset: what it reports is what it made, and what went wrong is said in words."""
 
 import errno
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import dagster as dg
 import pytest
 
 from range_reader_pipeline import shard_build
+from range_reader_pipeline.assets import encoded_shards as encoded
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
+from range_reader_pipeline.catalogue import Catalogue, HashMemo, list_folder, scan, write_catalogue
 from range_reader_pipeline.data_config import EncodedShardsConfig, shuffle_config
 from range_reader_pipeline.metadata import INLINE_CHARACTERS
 from range_reader_pipeline.paths import HomePaths
@@ -160,8 +163,9 @@ def test_a_full_disk_says_so_and_keeps_the_old_shards(tmp_path: Path, monkeypatc
     assert folder_bytes(paths.data.resolve()) == before
 
 
-def test_progress_is_logged(tmp_path: Path) -> None:
+def test_progress_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Minutes of silence look like a hang."""
+    monkeypatch.setattr(encoded, "_folder_of_run", lambda _: None)  # called without a run
     paths = home_with(tmp_path, {"a.ohh": random_hands(1, 30)})
     run(paths)
     logged: list[str] = []
@@ -173,3 +177,23 @@ def test_progress_is_logged(tmp_path: Path) -> None:
     encoded_shards(context, EncodedShardsConfig(), HomeResource(home=str(paths.root)))
     assert any(message.startswith("encoded 2 of 2 files") for message in logged)
     assert any(message.startswith("published version") for message in logged)
+
+
+def test_a_run_whose_catalogue_another_folder_has_replaced_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs with different folders on one home: neither may publish the other's hands as its own."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 20)})
+    other = tmp_path / "other"
+    write_ohh(other / "b.ohh", random_hands(2, 20))
+    read = encoded.read_catalogue
+
+    def overtaken(path: Path) -> Catalogue:
+        write_catalogue(path, scan(list_folder(other), HashMemo(other), now_ns=time.time_ns()))
+        return read(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(encoded, "read_catalogue", overtaken)
+        message = failure_of(run(paths)).description
+    assert "another run has catalogued" in message
+    assert str(other) in message
+    assert not paths.data.exists()
+    assert metadata_of(run(paths))["hands"] == 20

@@ -1,6 +1,7 @@
 """Shards are an open format: what is written is what a trainer, or anyone with polars, gets back."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,8 +11,12 @@ import pytest
 
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.reads import Reads
+from range_reader_pipeline.repeats import find_repeats
 from range_reader_pipeline.shards import SHARD_SCHEMA, load_split, reads_of_table, shard_name, table_of_reads
+from range_reader_pipeline.shuffle import ShuffleConfig, shuffle
+from range_reader_pipeline.workers import workers
 from tests.core.hands import random_hands
+from tests.pipeline.encoded import cache_of
 
 
 def some_reads(count: int = 30) -> Reads:
@@ -114,11 +119,33 @@ def test_a_publication_in_the_middle_of_a_load_changes_nothing(tmp_path: Path, m
     (tmp_path / "data").symlink_to("data_versions/v1")
     read_table = pq.read_table
 
-    def read_then_publish(path: Path, columns: list[str]) -> pa.Table:
-        part = read_table(path, columns=columns)
+    def read_then_publish(path: Path, columns: list[str], **options: Any) -> pa.Table:
+        part = read_table(path, columns=columns, **options)
         (tmp_path / "data").unlink()
         (tmp_path / "data").symlink_to("data_versions/v2")
         return part
 
     monkeypatch.setattr(pq, "read_table", read_then_publish)
     assert load_split(tmp_path / "data", "train").num_reads == 20
+
+
+def test_damage_on_disk_is_said_with_the_remedy(tmp_path: Path) -> None:
+    """A flipped bit must not become a card, and wherever it hits, somebody has to know which file to delete."""
+    hands = random_hands(3, 60)
+    cache, hashes = cache_of(tmp_path, {"a.ohh": hands})
+    with workers(1) as pool:
+        contents = list(hashes.values())
+        repeats = find_repeats(cache, contents)
+        shuffle(cache, contents, repeats, tmp_path / "data", scratch=tmp_path / "x.tmp", config=ShuffleConfig(), workers=pool)
+    path = tmp_path / "data" / "train" / shard_name(0)
+    sound, expected = path.read_bytes(), load_split(tmp_path / "data", "train")
+    num_found = 0
+    for place in range(4, len(sound) - 4, len(sound) // 80):
+        path.write_bytes(sound[:place] + bytes([sound[place] ^ 16]) + sound[place + 1 :])
+        try:
+            seen = load_split(tmp_path / "data", "train")
+        except ValueError as error:
+            num_found += f"{path} is damaged on disk" in str(error) or "vocabulary" in str(error)
+        else:
+            assert_same(seen, expected)
+    assert num_found > 50
