@@ -8,8 +8,10 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from range_reader_core import encoder
+from range_reader_core import encoder, skeletons
 from range_reader_core.hand import CanonicalHand
+from range_reader_core.ohh import parse_ohh
+from range_reader_pipeline import notations
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.checks import checks, data_checks
@@ -99,14 +101,16 @@ def test_a_hand_on_both_sides_blocks(paths: HomePaths) -> None:
 
 def test_an_input_that_knows_a_hidden_card_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model would win in the lab and know nothing at the table: here the sit of seat 0 tells its lower card."""
-    skeleton = encoder._skeleton
+    skeleton = skeletons.skeleton
 
     def telling(hand: CanonicalHand) -> tuple[list[int], list[float]]:
         stream, chips = skeleton(hand)
         chips[1] = float((hand.hole_cards[0] or (0, 0))[0])
         return stream, chips
 
-    monkeypatch.setattr(encoder, "_skeleton", telling)
+    for module in (skeletons, encoder):
+        monkeypatch.setattr(module, "skeleton", telling)
+    monkeypatch.setattr(notations, "read_ohh", parse_ohh)  # ordinary hands too go through the skeleton above
     home = home_with(tmp_path, {"a.ohh": random_hands(21, 100)})
     result = materialize(home, [ohh_files, encoded_shards])
     assert result.success
