@@ -6,6 +6,7 @@ HOME_DIR ?= $(or $(RANGE_READER_HOME),range_reader_home)
 PRESET ?=
 TRAIN_MINUTES ?=
 RETRAIN ?=
+INIT_FROM ?=
 PORT ?= 3000
 MINUTES ?= 15
 SEEDS ?= 2
@@ -18,6 +19,7 @@ export DAGSTER_HOME := $(CURDIR)
 export RANGE_READER_HOME := $(HOME_DIR)
 export RANGE_READER_PRESET := $(PRESET)
 export RANGE_READER_TRAIN_MINUTES := $(TRAIN_MINUTES)
+export RANGE_READER_INIT_FROM := $(INIT_FROM)
 export RANGE_READER_RETRAIN := $(RETRAIN)
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
@@ -40,6 +42,7 @@ help: ## list the targets and the knobs
 	@echo "  HOME_DIR=<folder>   where everything made is kept (default: range_reader_home)"
 	@echo "  PRESET=<name>       tiny, cpu, base or reference (default: base with a CUDA GPU, else cpu)"
 	@echo "  TRAIN_MINUTES=<n>   wall-clock budget of the training (default: the preset's own)"
+	@echo "  INIT_FROM=<what>    weights a training begins with: scratch, kept or kept_or_scratch (default: scratch)"
 	@echo "  MINUTES=<n> SEEDS=<n>  of each arm of bench-train (default: 15 and 2)"
 	@echo "  RETRAIN=<when>      at-once, nightly, never, or a share of more reads (default: 10%)"
 	@echo "  PORT=<n>            port of the Dagster UI on 127.0.0.1 (default: 3000)"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PRESET_VARIABLE: Final = "RANGE_READER_PRESET"
 MINUTES_VARIABLE: Final = "RANGE_READER_TRAIN_MINUTES"
+INIT_FROM_VARIABLE: Final = "RANGE_READER_INIT_FROM"
 MAX_REPORTS: Final = 400  # log lines of one training, about
 MIN_REPORT_S: Final = 5.0
 MAX_MINUTES: Final = 30 * 24 * 60.0  # a month
@@ -65,11 +66,12 @@ class TrainingConfig(dg.Config):
         default=None, description="How often to validate, evenly spaced; the best validation's weights are kept."
     )
     init_from: str = Field(
-        default="scratch",
+        default="auto",
         description=(
-            "What the weights begin as. scratch: random. kept: those of the kept checkpoint, for data that has grown; refused "
-            "where its model is another one. kept_or_scratch: the same, but random where nothing is kept yet or it does not fit. A "
-            "run that began with the kept weights replaces them only if it reads the same val hands no worse."
+            "What the weights begin as. auto: $RANGE_READER_INIT_FROM, else scratch. scratch: random. kept: those of the kept "
+            "checkpoint, for data that has grown; refused where its model is another one. kept_or_scratch: the same, but random "
+            "where nothing is kept yet or it does not fit. A run that began with the kept weights replaces them only if it reads "
+            "the same val hands no worse."
         ),
     )
     retrain: bool = Field(
@@ -132,6 +134,19 @@ def preset_name(config: TrainingConfig, *, has_gpu: bool, environment: Mapping[s
     return environment.get(PRESET_VARIABLE) or ("base" if has_gpu else "cpu")
 
 
+def init_from(config: TrainingConfig, *, environment: Mapping[str, str] = os.environ) -> str:
+    """Return what the weights begin as, one of ``INIT_FROM``.
+
+    Raises:
+        ValueError: configuration or environment names something else.
+    """
+    asked = config.init_from if config.init_from != "auto" else environment.get(INIT_FROM_VARIABLE) or SCRATCH
+    if asked not in INIT_FROM:
+        msg = f"expected init_from ({INIT_FROM_VARIABLE}) {' or '.join(INIT_FROM)}, got {asked!r}"
+        raise ValueError(msg)
+    return asked
+
+
 def core_train_config(config: TrainingConfig, *, has_gpu: bool, environment: Mapping[str, str] = os.environ) -> "TrainConfig":
     """Return the core's training configuration.
 
@@ -145,9 +160,7 @@ def core_train_config(config: TrainingConfig, *, has_gpu: bool, environment: Map
     """
     from range_reader_core.presets import preset
 
-    if config.init_from not in INIT_FROM:
-        msg = f"expected init_from {' or '.join(INIT_FROM)}, got {config.init_from!r}"
-        raise ValueError(msg)
+    init_from(config, environment=environment)
     base = preset(preset_name(config, has_gpu=has_gpu, environment=environment))
     minutes = config.train_minutes
     if minutes is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
-from range_reader_pipeline.config import KEPT, SCRATCH, WARM_START_RATE, TrainingConfig, core_train_config, preset_name
+from range_reader_pipeline.config import KEPT, SCRATCH, WARM_START_RATE, TrainingConfig, core_train_config, init_from, preset_name
 from range_reader_pipeline.examination import Examination, examined, flaws
 from range_reader_pipeline.grading import STATIC, grade_strata, readers
 from range_reader_pipeline.paths import HomePaths
@@ -293,10 +293,11 @@ def _starting_point(
     """
     from range_reader_core.warm_start import IncompatibleCheckpointError, check_fits
 
-    if config.init_from == SCRATCH:
+    asked = init_from(config)
+    if asked == SCRATCH:
         return None
     if kept is None:
-        if config.init_from == KEPT:
+        if asked == KEPT:
             msg = "init_from is kept, but nothing is kept yet: train with init_from scratch first, or set it to kept_or_scratch"
             raise ValueError(msg)
         log.info("nothing is kept yet: begins with random weights")
@@ -304,7 +305,7 @@ def _starting_point(
     try:
         check_fits(paths.runs / kept.run_id / WEIGHTS_NAME, core_config.model)
     except IncompatibleCheckpointError as error:
-        if config.init_from == KEPT:
+        if asked == KEPT:
             msg = f"init_from: {error}; set it to scratch or kept_or_scratch, or train the preset of the kept run ({kept.preset})"
             raise ValueError(msg) from error
         log.warning(f"begins with random weights: {error}")

@@ -10,6 +10,7 @@ from range_reader_pipeline.config import (
     StratifiedConfig,
     TrainingConfig,
     core_train_config,
+    init_from,
     max_reads,
     preset_name,
 )
@@ -66,6 +67,14 @@ def test_what_is_set_beats_the_environment_which_beats_the_device(
     assert preset_name(TrainingConfig(preset=preset), has_gpu=has_gpu, environment=environment) == expected
 
 
+def test_scheduled_trainings_begin_as_the_environment_says_and_the_launchpad_wins() -> None:
+    """Prevents a sensor, which sets nothing, from always training from scratch on data that grew by a tenth."""
+    environment = {"RANGE_READER_INIT_FROM": "kept_or_scratch"}
+    assert init_from(TrainingConfig(), environment=environment) == "kept_or_scratch"
+    assert init_from(TrainingConfig(init_from="scratch"), environment=environment) == "scratch"
+    assert init_from(TrainingConfig(), environment={"RANGE_READER_INIT_FROM": ""}) == "scratch"
+
+
 def test_minutes_end_a_run_that_its_preset_ends_by_steps() -> None:
     """Prevents TRAIN_MINUTES from being ignored by presets that count steps."""
     config = core_train_config(TrainingConfig(preset="tiny"), has_gpu=False, environment={"RANGE_READER_TRAIN_MINUTES": "0.5"})
@@ -97,7 +106,8 @@ def test_log_lines_stay_few_however_long_the_training() -> None:
     [
         ({"preset": "huge"}, {}, "no preset 'huge'; choose one of"),
         ({"precision": "float8"}, {}, "precision"),
-        ({"init_from": "best"}, {}, "expected init_from scratch or kept or kept_or_scratch, got 'best'"),
+        ({"init_from": "best"}, {}, "init_from .* scratch or kept or kept_or_scratch, got 'best'"),
+        ({}, {"RANGE_READER_INIT_FROM": "last"}, "got 'last'"),
         ({}, {"RANGE_READER_TRAIN_MINUTES": "soon"}, "expected a number of minutes"),
         ({"train_minutes": -1.0}, {}, "TRAIN_MINUTES"),
         ({"train_minutes": 0.0}, {"RANGE_READER_TRAIN_MINUTES": "5"}, "above 0"),
