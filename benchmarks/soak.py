@@ -32,8 +32,8 @@ HANDS_PER_FILE = 40
 LAND_EVERY_S = 5.0
 PRESS_EVERY_S = 75.0
 SAMPLE_EVERY_S = 5.0
-WARM_UP_S = 90.0  # until the first run has ended and everything is loaded
-DRAIN_S = 240.0
+LEAST_SAMPLES = 12  # after warming up
+DRAIN_S = 180.0
 MAX_GROWTH = 0.15
 _LAUNCH = """mutation($job: String!) {launchRun(executionParams: {selector: {repositoryLocationName: "range_reader",
   repositoryName: "__repository__", pipelineName: $job}, runConfigData: {}}) {__typename}}"""
@@ -43,17 +43,18 @@ _LAUNCH = """mutation($job: String!) {launchRun(executionParams: {selector: {rep
 class Samples:
     """What was measured over time."""
 
-    times_s: list[float] = field(default_factory=list)
+    is_warm: list[bool] = field(default_factory=list)  # two versions of the shards and a training are there, as ever after
     staying_mb: list[float] = field(default_factory=list)  # server, daemon and code server
     all_mb: list[float] = field(default_factory=list)  # with the runs
     home_mb: list[float] = field(default_factory=list)  # without the runs
     runs_mb: list[float] = field(default_factory=list)
     records_mb: list[float] = field(default_factory=list)
 
-    def take(self, server: LiveServer, at_s: float) -> None:
+    def take(self, server: LiveServer) -> None:
         """Measure once."""
         tree = list(process_tree(server.process.pid))
-        self.times_s.append(at_s)
+        parts = (server.home / "data_versions" / "previous", server.home / "runs" / "trained.json")
+        self.is_warm.append(all(part.exists() for part in parts))
         self.staying_mb.append(sum(mb for mb, is_run in tree if not is_run))
         self.all_mb.append(sum(mb for mb, _ in tree))
         runs_mb = folder_mb(server.home / "runs")
@@ -63,7 +64,7 @@ class Samples:
 
     def thirds(self, values: list[float]) -> tuple[float, float]:
         """Return the medians of the first and the last third after warming up."""
-        kept = [value for at_s, value in zip(self.times_s, values, strict=True) if at_s >= WARM_UP_S]
+        kept = [value for is_warm, value in zip(self.is_warm, values, strict=True) if is_warm] or values
         third = max(1, len(kept) // 3)
         return statistics.median(kept[:third]), statistics.median(kept[-third:])
 
@@ -77,7 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = {"RETRAIN": "at-once", "TRAIN_MINUTES": "0.1"}
         with live_server(Path(folder) / "clone", settings) as server:
-            num_landed, num_pressed = soak(server, samples, max(60.0 * minutes - DRAIN_S, WARM_UP_S + 60.0))
+            num_landed, num_pressed = soak(server, samples, max(60.0 * minutes - DRAIN_S, DRAIN_S))
             end_s = time.monotonic() + DRAIN_S
             while time.monotonic() < end_s and not is_at_rest(server):
                 time.sleep(3.0)
@@ -102,7 +103,7 @@ def soak(server: LiveServer, samples: Samples, duration_s: float) -> tuple[int, 
                 num_pressed += 1
             next_press_s += PRESS_EVERY_S
         if at_s >= next_sample_s:
-            samples.take(server, at_s)
+            samples.take(server)
             next_sample_s = at_s + SAMPLE_EVERY_S
         time.sleep(LAND_EVERY_S)
     return num_landed, num_pressed
@@ -145,6 +146,8 @@ def is_at_rest(server: LiveServer) -> bool:
 def verdict(server: LiveServer, samples: Samples) -> list[str]:
     """Return what does not hold."""
     problems = []
+    if sum(samples.is_warm) < LEAST_SAMPLES:
+        problems.append(f"only {sum(samples.is_warm)} measurements after warming up; give it more minutes, or a quieter machine")
     for name, values in (("memory of the processes that stay", samples.staying_mb), ("home", samples.home_mb)):
         first, last = samples.thirds(values)
         if last > first * (1.0 + MAX_GROWTH):
