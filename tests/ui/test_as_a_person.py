@@ -14,7 +14,7 @@ from tests.pipeline.ohh_writer import write_ohh
 from tests.ui.live_server import CLONE, LiveServer, live_server
 
 SHOTS: Final = CLONE / "docs" / "img"  # the README shows them
-RUN_S: Final = 240.0
+RUN_S: Final = 360.0
 ARRIVAL_S: Final = 180.0  # to settle, to be noticed, to be launched
 SENSOR: Final = "/locations/range_reader/sensors/ohh_folder"
 NAMES: Final = ("ohh_files", "encoded_shards", "checkpoint", "stratified_eval", "sharpening_report")
