@@ -63,16 +63,32 @@ def main() -> None:
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to train and grade."
 )
+@click.option(
+    "--arena-hands",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many hands to deal where there are none. Default: 20000.",
+)
 @click.option("--retrain", is_flag=True, help="Train again although this configuration has finished on these hands.")
 def run(
-    ohh: str | None, home: str | None, preset: str | None, minutes: float | None, seed: int, device: str, retrain: bool
+    ohh: str | None,
+    home: str | None,
+    preset: str | None,
+    minutes: float | None,
+    seed: int,
+    device: str,
+    arena_hands: int | None,
+    retrain: bool,
 ) -> None:
     """Materialize everything and print both tables.
+
+    Without hand histories of yours in HOME/ohh the arena deals some: legal self-play of known styles, every hole card known.
 
     What is unchanged is reused: files that were encoded, and a training that finished. A training that was stopped or killed goes
     on where it was saved. The run is recorded in the Dagster instance that `make ui` shows.
 
     \b
+    range-reader run                                  no hands at hand: 20,000 of the arena's
     range-reader run --ohh hands/                     default preset of this machine
     range-reader run --ohh hands/ --preset tiny       a look at the whole chain in a minute
     """
@@ -85,6 +101,8 @@ def run(
     training |= {name: value for name, value in (("preset", preset), ("train_minutes", minutes)) if value is not None}
     ops = {"checkpoint": {"config": training}}
     ops |= {name: {"config": {"device": device}} for name in ("stratified_eval", "sharpening_report", "range_report")}
+    if arena_hands is not None:
+        ops["arena_hands"] = {"config": {"hands": arena_hands}}
     console.print(f"hand histories  {paths.ohh}\nhome            {paths.root}", highlight=False)
     with _one_line_errors():
         from range_reader_core.inference import choose_device

@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from range_reader_pipeline.assets.ablations import ablations
+from range_reader_pipeline.assets.arena_hands import arena_hands
 from range_reader_pipeline.assets.checkpoint import checkpoint
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
@@ -31,6 +32,7 @@ def build_definitions(**overrides: Any) -> dg.Definitions:
     """Return the definitions, with arguments of ``dg.Definitions`` replaced: another home, loggers for a terminal."""
     arguments: dict[str, Any] = {
         "assets": [
+            arena_hands,
             ohh_files,
             encoded_shards,
             checkpoint,

@@ -1,4 +1,4 @@
-"""What can be launched by name. All three are selections of the six assets; each may be launched from the UI as it is.
+"""What can be launched by name. All three are selections of the assets; each may be launched from the UI as it is.
 
 Run tags of one key keep two runs of the same job from overlapping. That only one training runs at a time is the business of the
 pool and the lock, because the Materialize button of an asset launches runs without these tags.
@@ -25,8 +25,8 @@ train_and_evaluate = dg.define_asset_job(
 everything = dg.define_asset_job(
     "everything",
     selection=dg.AssetSelection.assets(
-        "ohh_files", "encoded_shards", "checkpoint", "stratified_eval", "sharpening_report", "range_report"
+        "arena_hands", "ohh_files", "encoded_shards", "checkpoint", "stratified_eval", "sharpening_report", "range_report"
     ),
     tags={STAGE_TAG: ALL},
-    description="From hand history files to the reports: the whole chain, what is unchanged being reused.",
+    description="From hand histories (dealt where there are none) to the reports: the whole chain, what is unchanged being reused.",
 )

@@ -24,6 +24,31 @@ class HomePaths:
     ohh: Path  # the folder of hand histories, absolute; under the root unless told otherwise
 
     @property
+    def arena(self) -> Path:
+        """Folder of what is known about the hands that the arena dealt."""
+        return self.root / "arena"
+
+    @property
+    def arena_hands(self) -> Path:
+        """Where the arena puts its hands, among the hand histories."""
+        return self.root / "ohh" / "arena"
+
+    @property
+    def arena_manifest(self) -> Path:
+        """How the arena's hands were dealt."""
+        return self.arena / "manifest.json"
+
+    @property
+    def arena_roster(self) -> Path:
+        """Which style sat where in which hand; for the oracle alone."""
+        return self.arena / "roster.parquet"
+
+    @property
+    def arena_styles(self) -> Path:
+        """A person's own style files."""
+        return self.arena / "styles"
+
+    @property
     def catalogue(self) -> Path:
         """Folder of what is known about the input files."""
         return self.root / "catalogue"

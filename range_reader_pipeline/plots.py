@@ -210,6 +210,31 @@ def stacked_bars(labels: Sequence[str], parts: Mapping[str, Sequence[float]], *,
     return _png(figure)
 
 
+def range_grids(labels: Sequence[str], grids: Sequence[Sequence[Sequence[float]]], ranks: str, *, title: str) -> bytes:
+    """Draw a 13x13 picture of starting hands for each label, pale for never and dark for always.
+
+    Args:
+        labels: above the pictures.
+        grids: (13, 13) shares in 0..1, aces first, suited hands above the diagonal.
+        ranks: names of the ranks, the highest first.
+        title: what is shown.
+    """
+    columns = min(3, len(labels))
+    rows = -(-len(labels) // columns)
+    figure = _figure(width=2.4 * columns, height=2.5 * rows + 0.3)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for place, axis in enumerate(axes.flat):
+        axis.set_axis_off()
+        if place >= len(labels):
+            continue
+        axis.imshow(grids[place], cmap="Blues", vmin=0.0, vmax=1.0)
+        axis.set_title(labels[place], fontsize=9, color=INK)
+        for index, rank in enumerate(ranks):
+            axis.text(index, index, rank, ha="center", va="center", fontsize=6, color=VALIDATION)
+    figure.suptitle(title, fontsize=9, color=INK)
+    return _png(figure)
+
+
 def _figure(*, width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 

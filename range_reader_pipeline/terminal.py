@@ -13,7 +13,15 @@ import dagster as dg
 if TYPE_CHECKING:
     from rich.console import Console
 
-ASSET_ORDER: Final = ("ohh_files", "encoded_shards", "checkpoint", "stratified_eval", "sharpening_report", "range_report")
+ASSET_ORDER: Final = (
+    "arena_hands",
+    "ohh_files",
+    "encoded_shards",
+    "checkpoint",
+    "stratified_eval",
+    "sharpening_report",
+    "range_report",
+)
 
 
 class TerminalHandler(logging.Handler):

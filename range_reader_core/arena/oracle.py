@@ -11,6 +11,7 @@ Legend: ``B`` reads of a batch, ``N`` positions, ``D`` decisions, ``C`` = 1326 c
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -83,8 +84,8 @@ class OracleReader:
         if is_impossible.any():
             index = int(np.flatnonzero(is_impossible)[0])
             msg = (
-                f"{self.name}: read {record.row[index]}, position {record.position[index]}: no hand puts in {record.chips[index]} chips "
-                "here; the hand was dealt with other styles"
+                f"{self.name}: read {record.row[index]}, position {record.position[index]}: no hand puts in "
+                f"{record.chips[index]} chips here; the hand was dealt with other styles"
             )
             raise ValueError(msg)
 
@@ -141,7 +142,7 @@ def _running_sum(record: PublicRecord, logp: _Floats) -> _Floats:
     total = logp.copy()
     player = record.row * NUM_SEATS + record.seat
     order = np.argsort(player, kind="stable")
-    for before, after in zip(order[:-1], order[1:], strict=True):
+    for before, after in pairwise(order.tolist()):
         if player[before] == player[after]:
             total[after] += total[before]
     return total

@@ -26,6 +26,7 @@ COLUMNS = {
 
 
 @dg.asset(
+    deps=["arena_hands"],
     group_name=GROUP,
     kinds={"file", "parquet"},
     tags={STAGE_TAG: DATA},
