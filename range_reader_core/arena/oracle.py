@@ -10,7 +10,7 @@ Legend: ``B`` reads of a batch, ``N`` positions, ``D`` decisions, ``C`` = 1326 c
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -30,6 +30,7 @@ from range_reader_core.strength import board_draws, board_percentile
 KNOWN: Final = "oracle, styles known"
 UNKNOWN: Final = "oracle, styles unknown"
 
+_MAX_RECENT: Final = 512  # hands, 0.1 MB each
 _DECISIONS_AT_ONCE: Final = 64  # of 1326 combos and 5 sizes: 3 MB a temporary
 _LEAST_SHARE: Final = 1e-13  # of the weight of all hands; what is left of a subtraction below it is rounding
 _CLASS_COMBO: Final = np.array([int(np.flatnonzero(index == cards.COMBO_CLASS)[0]) for index in range(cards.NUM_CLASSES)])
@@ -45,8 +46,10 @@ class OracleReader:
 
     policy: Policy
     big_blind: int  # chips
-    styles: _Ints | None  # (reads, S) who sits where, by ``Batch.read_index``; None: not known
+    hand_index: _Ints  # (reads,) by ``Batch.read_index``: reads of one hand share what its players' actions say
+    styles: _Ints | None  # (reads, S) who sits where; None: not known
     prior: _Floats  # (styles,) how often each style is dealt, where they are not known
+    recent: dict[int, _Floats] = field(default_factory=dict, repr=False)  # likelihoods of the hands read lately
 
     @property
     def name(self) -> str:
@@ -60,10 +63,24 @@ class OracleReader:
             ValueError: a read that the arena cannot have dealt.
         """
         record = replay_reads(batch.tokens.cpu().numpy(), batch.values.cpu().double().numpy(), self.big_blind)
-        styles = None if self.styles is None else self.styles[batch.read_index.cpu().numpy()]
-        likelihood = self._likelihood(record, styles)  # (D, C)
+        likelihood = self._likelihoods(record, batch.read_index.cpu().numpy())  # (D, C)
         logp = _posterior(record, likelihood, rows.cpu().numpy(), positions.cpu().numpy(), is_live.cpu().numpy())
         return torch.from_numpy(logp).to(is_live.device, torch.float32)
+
+    def _likelihoods(self, record: PublicRecord, read_index: _Ints) -> _Floats:
+        """Return ``_likelihood``, worked out once for all reads of a hand that are alike in length, as batches hold them."""
+        hands = self.hand_index[read_index]  # (B,)
+        _, first = np.unique(hands, return_index=True)
+        fresh = np.array([row for row in first.tolist() if int(hands[row]) not in self.recent], dtype=np.int64)
+        part = record.take(np.flatnonzero(np.isin(record.row, fresh)))
+        if len(part.row):
+            found = self._likelihood(part, None if self.styles is None else self.styles[read_index])
+            for row in fresh.tolist():
+                self.recent[int(hands[row])] = found[part.row == row]
+        needed = [self.recent[int(hand)] for hand in hands if int(hand) in self.recent]
+        while len(self.recent) > _MAX_RECENT:
+            self.recent.pop(next(iter(self.recent)))
+        return np.concatenate(needed)
 
     def _likelihood(self, record: PublicRecord, styles: _Ints | None) -> _Floats:
         """Return the log-probability, given each combo, of what the player did up to and with each decision, (D, C)."""

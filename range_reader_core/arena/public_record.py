@@ -7,7 +7,7 @@ hidden is in the stream, so nothing hidden is here.
 Legend: ``B`` reads, ``T`` positions, ``D`` decisions of all reads, ``S`` seats.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -44,6 +44,18 @@ class PublicRecord:
     boards: _Ints  # (B, 5) cards in the order of their streets, -1 where none came
     villain: _Ints  # (B,)
     perspective: _Ints  # (B,) NOBODY where nobody's cards are seen
+
+    def take(self, decisions: _Ints) -> "PublicRecord":
+        """Return some of the decisions, of the same reads."""
+        return replace(
+            self,
+            row=self.row[decisions],
+            position=self.position[decisions],
+            seat=self.seat[decisions],
+            state=self.state.take(decisions),
+            chips=self.chips[decisions],
+            is_fold=self.is_fold[decisions],
+        )
 
 
 def replay_reads(stream: _Ints, values: npt.NDArray[np.float64], big_blind: int) -> PublicRecord:
