@@ -78,6 +78,7 @@ class StratifiedTable:
     readers: tuple[str, ...]  # the model first
     rows: tuple[ScoreRow, ...]  # per reader: the strata, then TOTAL
     leads: tuple[Lead, ...]  # per baseline: the groups that have reads, TOTAL last
+    ceilings: tuple[str, ...]  # readers that nobody has to beat
 
     def row(self, reader: str, group: str = TOTAL) -> ScoreRow:
         """Return one row."""
@@ -96,7 +97,7 @@ class StratifiedTable:
 
     def best_lead(self, metric: LeadMetric, group: str = TOTAL) -> BestLead | None:
         """Return the model's lead over the baseline that is best by a metric in a group; None where there is none."""
-        return _best_lead(self.leads, metric, group)
+        return _best_lead(self.leads, metric, group, self.ceilings)
 
     def records(self) -> list[Record]:
         """Return one flat record a row; intervals are ``*_low`` and ``*_high``."""
@@ -112,6 +113,7 @@ class SharpeningTable:
     num_hands: int
     rows: tuple[ScoreRow, ...]  # per reader: POINT_NAMES
     leads: tuple[Lead, ...]  # per baseline: POINT_NAMES
+    ceilings: tuple[str, ...]  # readers that nobody has to beat
     gains: tuple[Gain, ...]  # per reader
 
     def row(self, reader: str, point: str) -> ScoreRow:
@@ -120,19 +122,22 @@ class SharpeningTable:
 
     def best_lead(self, metric: LeadMetric, point: str) -> BestLead | None:
         """Return the model's lead over the baseline that is best by a metric at a point; None where there is none."""
-        return _best_lead(self.leads, metric, point)
+        return _best_lead(self.leads, metric, point, self.ceilings)
 
     def records(self) -> list[Record]:
         """Return one flat record a row; intervals are ``*_low`` and ``*_high``."""
         return _records(self.rows, self.leads)
 
 
-def stratified_table(scores: Sequence[ReadScores], *, generator: np.random.Generator) -> StratifiedTable:
+def stratified_table(
+    scores: Sequence[ReadScores], *, generator: np.random.Generator, ceilings: Sequence[str] = ()
+) -> StratifiedTable:
     """Return the table of readers that were evaluated together, the model first.
 
     Args:
         scores: what ``evaluate`` returned.
         generator: draws the hands for the intervals.
+        ceilings: which of the readers are no baselines but the best that can be.
 
     Raises:
         ValueError: there are no scores, or they are of different reads.
@@ -165,15 +170,19 @@ def stratified_table(scores: Sequence[ReadScores], *, generator: np.random.Gener
         readers=tuple(order),
         rows=tuple(sorted(rows, key=lambda row: order.index(row.reader))),
         leads=tuple(sorted(leads, key=lambda lead: order.index(lead.baseline))),
+        ceilings=tuple(ceilings),
     )
 
 
-def sharpening_table(scores: Sequence[PointScores], *, generator: np.random.Generator) -> SharpeningTable:
+def sharpening_table(
+    scores: Sequence[PointScores], *, generator: np.random.Generator, ceilings: Sequence[str] = ()
+) -> SharpeningTable:
     """Return the table of readers that were evaluated together, the model first.
 
     Args:
         scores: what ``evaluate_points`` returned.
         generator: draws the hands for the intervals.
+        ceilings: which of the readers are no baselines but the best that can be.
 
     Raises:
         ValueError: there are no scores, or they are of different reads.
@@ -210,6 +219,7 @@ def sharpening_table(scores: Sequence[PointScores], *, generator: np.random.Gene
         num_hands=num_hands,
         rows=tuple(rows),
         leads=tuple(leads),
+        ceilings=tuple(ceilings),
         gains=tuple(gains),
     )
 
@@ -243,11 +253,11 @@ def _lead(baseline: str, group: str, means: npt.NDArray[np.float64], resamples: 
     return Lead(baseline=baseline, group=group, loss_nats=gap["loss_nats"], mrr=reverse["mrr"])
 
 
-def _best_lead(leads: Sequence[Lead], metric: LeadMetric, group: str) -> BestLead | None:
+def _best_lead(leads: Sequence[Lead], metric: LeadMetric, group: str, ceilings: Sequence[str]) -> BestLead | None:
     candidates = [
         BestLead(baseline=lead.baseline, lead=lead.loss_nats if metric == "loss_nats" else lead.mrr)
         for lead in leads
-        if lead.group == group
+        if lead.group == group and lead.baseline not in ceilings
     ]
     return min(candidates, key=lambda best: best.lead.mean, default=None)
 

@@ -42,10 +42,15 @@ class Deal:
     texts: dict[str, str]  # of each style's file
 
     @property
-    def identity(self) -> str:
-        """What the bytes depend on, as 16 hex digits."""
-        parts = [ARENA_VERSION, self.num_hands, self.seed, asdict(self.settings), self.shares, self.texts]
+    def series(self) -> str:
+        """What a file's bytes depend on beside its number, as 16 hex digits. Hands of another series have other ids."""
+        parts = [ARENA_VERSION, self.seed, asdict(self.settings), self.shares, self.texts]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def identity(self) -> str:
+        """What all bytes depend on, as 16 hex digits."""
+        return hashlib.sha256(f"{self.series} {self.num_hands}".encode()).hexdigest()[:16]
 
 
 def planned(config: ArenaConfig, paths: HomePaths) -> Deal:
@@ -126,7 +131,7 @@ def _one_file(deal: Deal, number: int, num_hands: int) -> "tuple[PlayedHands, np
     from range_reader_pipeline.arena_writer import game_numbers, hand_id, hand_lines
 
     generator = np.random.default_rng([deal.seed, number])
-    numbers = game_numbers(num_hands, generator)
+    numbers = game_numbers(num_hands, np.random.default_rng([int(deal.series, 16), number]))
     seating, dealt = seat_players(deal.settings, num_hands, generator), deal_cards(num_hands, generator)
     styles = generator.choice(len(deal.shares), dealt.combos.shape, p=deal.shares)
     hands = play_hands(deal.settings, seating, dealt, StylePlayers(deal.policy, styles, dealt, generator))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
+from range_reader_pipeline.arena_ceiling import deal_on_record, oracles
 from range_reader_pipeline.config import GradingConfig, max_reads
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore
@@ -20,6 +21,7 @@ from range_reader_pipeline.tracker_cache import TRACKERS_VERSION, trackers
 
 if TYPE_CHECKING:
     from range_reader_core.calibration import ReliabilityCurve
+    from range_reader_core.ceilings import CeilingShare
     from range_reader_core.evaluation import Reader
     from range_reader_core.inference import ModelReader
     from range_reader_core.reads import Reads
@@ -57,6 +59,10 @@ class Subject:
         first = readers(folder, self.run.static_class_counts, num_relabelings=self.num_relabelings, device=self.device)
         return [*first, *trackers(self.data_folder, self.paths.trackers, log)]
 
+    def oracles(self, log: Callable[[str], None]) -> "list[Reader]":
+        """Return the best possible readers, where these are hands of the arena: styles known, then unknown; else none."""
+        return list(oracles(self.paths, self.reads, log))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grades:
@@ -68,6 +74,7 @@ class Grades:
     worst: "tuple[WorstRead, ...]"
     watcher: "StratifiedTable"  # the model and the baselines without anybody's cards, on a sample
     cards_are_worth: "StratifiedTable"  # the model with the perspective's cards, and without, on the same sample
+    shares: "tuple[CeilingShare, ...]"  # of each oracle
 
 
 def subject(paths: HomePaths, config: GradingConfig, *, num_relabelings: int) -> Subject:
@@ -102,6 +109,7 @@ def subject(paths: HomePaths, config: GradingConfig, *, num_relabelings: int) ->
             "split": f"{config.split}, {reads.num_reads} reads",
             "relabelings": str(num_relabelings),
             "baselines": f"trackers {TRACKERS_VERSION}",
+            "arena": deal_on_record(paths),
         },
         note=f"{config.split} split, {averaging}",
     )
@@ -167,13 +175,16 @@ def grade_strata(all_readers: "list[Reader]", reads: "Reads", *, device: str, lo
     return stratified_table(scores, generator=np.random.default_rng(BOOTSTRAP_SEED))
 
 
-def grade(subject: Subject, all_readers: "list[Reader]", *, log: Callable[[str], None]) -> Grades:
+def grade(
+    subject: Subject, all_readers: "list[Reader]", *, log: Callable[[str], None], best_readers: "Sequence[Reader]" = ()
+) -> Grades:
     """Return what the readers score, where the model fails and whether it means what it says, from one pass over the reads.
 
     Args:
         subject: whose reads are scored.
         all_readers: the model first.
         log: where progress goes.
+        best_readers: what none of them can pass, if that is known.
 
     Raises:
         NothingToScoreError: there are no supervised positions.
@@ -181,7 +192,8 @@ def grade(subject: Subject, all_readers: "list[Reader]", *, log: Callable[[str],
     import numpy as np
 
     from range_reader_core.calibration import ReliabilitySums
-    from range_reader_core.evaluation import evaluate
+    from range_reader_core.ceilings import share_of_reads
+    from range_reader_core.evaluation import ScoredPositions, evaluate
     from range_reader_core.inference import choose_device
     from range_reader_core.strata import StreetScores, failure_table, read_groups, worst_reads
     from range_reader_core.tables import stratified_table
@@ -189,22 +201,32 @@ def grade(subject: Subject, all_readers: "list[Reader]", *, log: Callable[[str],
     reads, generator = subject.reads, np.random.default_rng(BOOTSTRAP_SEED)
     by_street = StreetScores([reader.name for reader in all_readers], reads)
     reliability = ReliabilitySums(all_readers[0].name, reads, generator=np.random.default_rng(BOOTSTRAP_SEED))
+
+    def observe(scored: ScoredPositions) -> None:
+        if scored.reader < len(all_readers):
+            by_street.observe(scored)
+            reliability.observe(scored)
+
     scores = evaluate(
-        all_readers,
+        [*all_readers, *best_readers],
         reads,
         device=choose_device(subject.device),
         on_progress=Progress(log, reads),
-        observers=[by_street.observe, reliability.observe],
+        observers=[observe],
     )
+    names = [reader.name for reader in best_readers]
     groups = read_groups(reads)
     watcher, cards_are_worth = _grade_watcher(subject, all_readers, log)
     return Grades(
-        table=stratified_table(scores, generator=generator),
+        table=stratified_table(scores, generator=generator, ceilings=names),
         calibration=reliability.curves(generator=np.random.default_rng(BOOTSTRAP_SEED)),
         failures=failure_table(by_street, reads, groups, generator=np.random.default_rng(BOOTSTRAP_SEED)),
         worst=worst_reads(by_street, reads, groups),
         watcher=watcher,
         cards_are_worth=cards_are_worth,
+        shares=tuple(
+            share_of_reads(scores, floor=UNIFORM, oracle=name, generator=np.random.default_rng(BOOTSTRAP_SEED)) for name in names
+        ),
     )
 
 
@@ -233,20 +255,33 @@ def _grade_watcher(
     )
 
 
-def grade_sharpening(all_readers: "list[Reader]", reads: "Reads", *, device: str, log: Callable[[str], None]) -> "SharpeningTable":
-    """Return scores of showdown villains at the end of each street and of the hand.
+def grade_sharpening(
+    all_readers: "list[Reader]",
+    reads: "Reads",
+    *,
+    device: str,
+    log: Callable[[str], None],
+    best_readers: "Sequence[Reader]" = (),
+) -> "tuple[SharpeningTable, tuple[CeilingShare, ...]]":
+    """Return scores of showdown villains at the end of each street and of the hand, and the model's shares of the ceilings there.
 
     Raises:
         ValueError: no villain came to a showdown.
     """
     import numpy as np
 
+    from range_reader_core.ceilings import share_at_point
     from range_reader_core.evaluation import evaluate_points
     from range_reader_core.inference import choose_device
+    from range_reader_core.masks import POINTS
     from range_reader_core.tables import sharpening_table
 
-    scores = evaluate_points(all_readers, reads, device=choose_device(device), on_progress=Progress(log))
-    return sharpening_table(scores, generator=np.random.default_rng(BOOTSTRAP_SEED))
+    scores = evaluate_points([*all_readers, *best_readers], reads, device=choose_device(device), on_progress=Progress(log))
+    names, last = [reader.name for reader in best_readers], len(POINTS) - 1
+    shares = tuple(
+        share_at_point(scores, last, floor=UNIFORM, oracle=name, generator=np.random.default_rng(BOOTSTRAP_SEED)) for name in names
+    )
+    return sharpening_table(scores, generator=np.random.default_rng(BOOTSTRAP_SEED), ceilings=names), shares
 
 
 class Progress:

@@ -76,7 +76,15 @@ SHARPENS: Final = dg.AssetCheckSpec(
         "betting of turn and river taught it nothing that can be told from chance."
     ),
 )
-STRATIFIED_SPECS: Final = [BEATS_STATIC_RANGE, CALIBRATED]
+NOT_ABOVE_THE_ORACLE: Final = dg.AssetCheckSpec(
+    "not_above_the_oracle",
+    asset="stratified_eval",
+    description=(
+        "On arena hands, the reader does not beat the best possible one, which knows every player's policy, by more than the 95% "
+        "interval, in nats or in mrr. Else something hidden reaches its inputs. Passes where the hands are not the arena's."
+    ),
+)
+STRATIFIED_SPECS: Final = [BEATS_STATIC_RANGE, CALIBRATED, NOT_ABOVE_THE_ORACLE]
 SHARPENING_SPECS: Final = [SHARPENS]
 
 
@@ -111,13 +119,35 @@ def stratified_checks(numbers: Numbers | None, why_not: str = "") -> list[dg.Ass
         "nats below the static range's loss",
         "train longer (TRAIN_MINUTES), with a larger preset than tiny, or on more hands",
     )
-    return [beats, _calibrated(numbers, why_not)]
+    return [beats, _calibrated(numbers, why_not), _not_above_the_oracle(numbers or {})]
 
 
 def sharpening_checks(numbers: Numbers | None, why_not: str = "") -> list[dg.AssetCheckResult]:
     """Return the results of ``SHARPENING_SPECS``; arguments as ``stratified_checks``."""
     next_step = "look at beats_static_range first; if that passes, add hands that came to a showdown"
     return [_beyond_chance(SHARPENS, numbers, "mrr_gained", why_not, "mrr gained from flop to showdown", next_step)]
+
+
+def _not_above_the_oracle(numbers: Numbers) -> dg.AssetCheckResult:
+    names = ("nats_above_oracle", "mrr_above_oracle")
+    if names[0] not in numbers:
+        text, passed = "There is no oracle to compare with: these are not the arena's hands.", True
+    else:
+        low = {name: float(numbers.get(f"{name}_low", 0.0)) for name in names}
+        passed = all(value <= 0.0 for value in low.values())
+        text = (
+            f"{float(numbers[names[0]]):+.4f} nats and {float(numbers[names[1]]):+.4f} mrr above the oracle that knows the styles."
+        )
+        if not passed:
+            text += " Nobody can read better from what is public: look for what leaks, inputs_hide_cards first, and trust no grade."
+    return dg.AssetCheckResult(
+        check_name=NOT_ABOVE_THE_ORACLE.name,
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={key: value for key, value in numbers.items() if "above_oracle" in key and "unknown" not in key}
+        | {"threshold": 0},
+        description=text,
+    )
 
 
 def _finite(run: FinishedRun, found: Examination) -> dg.AssetCheckResult:

@@ -16,6 +16,7 @@ from range_reader_pipeline.reports import Part, Report, report_files
 
 if TYPE_CHECKING:
     from range_reader_core.calibration import ReliabilityCurve
+    from range_reader_core.ceilings import CeilingShare
     from range_reader_core.strata import FailureRow, WorstRead
     from range_reader_core.tables import BestLead, Estimate, ScoreRow, SharpeningTable, StratifiedTable
     from range_reader_pipeline.grading import Grades
@@ -107,7 +108,7 @@ def stratified_report(grades: "Grades", *, note: str) -> Report:
         parts=(
             Part(
                 name=STRATIFIED,
-                text="\n\n".join([format_stratified(table, note=note), _watcher_text(grades)]),
+                text="\n\n".join([format_stratified(table, note=note), *_ceiling_texts(grades.shares), _watcher_text(grades)]),
                 records=table.records(),
                 png=strata_picture(table),
             ),
@@ -130,6 +131,7 @@ def stratified_report(grades: "Grades", *, note: str) -> Report:
             **_estimate_numbers("nats_below_static_range", table.lead(STATIC).loss_nats),
             **_estimate_numbers("calibration_error", grades.calibration[0].error),
             "calibration_error_by_chance": grades.calibration[0].chance_error or 0.0,
+            **_ceiling_numbers(grades.shares),
             "watcher_loss_nats": grades.watcher.row(model).scores["loss_nats"].mean,
             "num_hands": total.num_hands,
             "num_reads": total.num_reads,
@@ -144,7 +146,7 @@ def stratified_report(grades: "Grades", *, note: str) -> Report:
     )
 
 
-def sharpening_report(table: "SharpeningTable", *, note: str) -> Report:
+def sharpening_report(table: "SharpeningTable", *, note: str, shares: "Sequence[CeilingShare]" = ()) -> Report:
     """Return the report on showdown villains street by street."""
     from range_reader_core.table_text import format_sharpening
 
@@ -152,7 +154,12 @@ def sharpening_report(table: "SharpeningTable", *, note: str) -> Report:
     first, last = rows[0], rows[-1]
     return Report(
         parts=(
-            Part(name=SHARPENING, text=format_sharpening(table, note=note), records=table.records(), png=sharpening_picture(table)),
+            Part(
+                name=SHARPENING,
+                text="\n\n".join([format_sharpening(table, note=note), *_ceiling_texts(shares)]),
+                records=table.records(),
+                png=sharpening_picture(table),
+            ),
         ),
         numbers={
             "mrr_after_flop": first.scores["mrr"].mean,
@@ -161,6 +168,7 @@ def sharpening_report(table: "SharpeningTable", *, note: str) -> Report:
             "mean_rank_at_showdown": last.scores["mean_rank"].mean,
             **_estimate_numbers("mrr_gained", table.gains[0].scores["mrr"]),
             **_lead_numbers(table.best_lead("loss_nats", last.group), table.best_lead("mrr", last.group)),
+            **_ceiling_numbers(shares),
             "num_hands": table.num_hands,
             "num_reads": table.num_reads,
         },
@@ -255,6 +263,24 @@ def calibration_picture(curves: "Sequence[ReliabilityCurve]") -> bytes:
 def page_address(hand_id: str, villain_seat: int, perspective_seat: int) -> str:
     """Return where a worst read can be looked at, relative to the reports' folder."""
     return f"{WORST_PAGE}#{quote(f'{hand_id}/{villain_seat}/{perspective_seat}', safe='')}"
+
+
+def _ceiling_texts(shares: "Sequence[CeilingShare]") -> list[str]:
+    """Return what the model reads of what can be read, one paragraph; nothing where that is not known."""
+    from range_reader_core.ceilings import format_share
+
+    return ["\n".join(format_share(share) for share in shares)] if shares else []
+
+
+def _ceiling_numbers(shares: "Sequence[CeilingShare]") -> dict[str, float]:
+    """Return the shares for the UI's curves: of the oracle that knows the styles, and of the one that does not."""
+    numbers: dict[str, float] = {}
+    for share, ending in zip(shares, ("", "_styles_unknown"), strict=False):  # none, or both
+        numbers |= _estimate_numbers(f"share_of_ceiling_nats{ending}", share.share_nats)
+        numbers |= _estimate_numbers(f"share_of_ceiling_mrr{ending}", share.share_mrr)
+        numbers |= _estimate_numbers(f"nats_above_oracle{ending}", share.ahead_nats)
+        numbers |= _estimate_numbers(f"mrr_above_oracle{ending}", share.ahead_mrr)
+    return numbers
 
 
 def _rank(rank: Cell) -> str:

@@ -16,7 +16,7 @@ from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import EVALUATE, GROUP, STAGE_TAG
 
 NAME: Final = "sharpening_report"
-CODE_VERSION: Final = "3"
+CODE_VERSION: Final = "4"
 
 
 @dg.asset(
@@ -52,10 +52,16 @@ def sharpening_report(context: dg.AssetExecutionContext, config: SharpeningConfi
         context.log.info(f"reading the showdown villains of {subject.reads.num_reads:,} reads street by street ({subject.note})")
         try:
             all_readers = subject.readers(context.log.info)
-            table = grading.grade_sharpening(all_readers, subject.reads, device=config.device, log=context.log.info)
+            table, shares = grading.grade_sharpening(
+                all_readers,
+                subject.reads,
+                device=config.device,
+                log=context.log.info,
+                best_readers=subject.oracles(context.log.info),
+            )
         except NothingToScoreError as error:
             return nothing_to_report(context, paths, NAME, CODE_VERSION, subject, error, sharpening_checks(None, str(error)))
-        report = report_views.sharpening_report(table, note=subject.note)
+        report = report_views.sharpening_report(table, note=subject.note, shares=shares)
         with clear_failures():
             saved = reports.write_report(paths.reports, report, version=version, made_from=subject.made_from)
     else:

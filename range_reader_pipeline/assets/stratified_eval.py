@@ -36,6 +36,8 @@ CODE_VERSION: Final = "4"
         "lower is better. Each baseline knows more than the one before: the visible cards, with which hands people put chips in, "
         "position and preflop line, strength after the flop. The lead over the best of them is the number to quote. Intervals are "
         "95%, by bootstrap over hands.\n\n"
+        "Of the arena's hands the best possible read is known: *oracle* is that reader, and `share_of_ceiling_nats` how much of "
+        "what it gains over a blind guess the model gains.\n\n"
         "`least_lead` shows where the model is weakest, `calibration_by_group` whether its probabilities mean what they say, "
         "`worst_hands` the hands it read worst."
     ),
@@ -55,7 +57,12 @@ def stratified_eval(context: dg.AssetExecutionContext, config: StratifiedConfig,
     if saved is None:
         context.log.info(f"grading run {subject.run.run_id} on {subject.reads.num_reads:,} reads ({subject.note})")
         try:
-            grades = grading.grade(subject, subject.readers(context.log.info), log=context.log.info)
+            grades = grading.grade(
+                subject,
+                subject.readers(context.log.info),
+                log=context.log.info,
+                best_readers=subject.oracles(context.log.info),
+            )
         except NothingToScoreError as error:
             return nothing_to_report(context, paths, NAME, CODE_VERSION, subject, error, stratified_checks(None, str(error)))
         report = report_views.stratified_report(grades, note=subject.note)

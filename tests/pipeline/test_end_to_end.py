@@ -9,7 +9,7 @@ from tests.pipeline.encoded import folder_bytes
 from tests.pipeline.trained import NUM_HANDS, Chain
 
 BASELINES = {"uniform over live combos", "static range", "position and line", "position, line and strength"}
-ASSETS = ("ohh_files", "encoded_shards", "checkpoint", "stratified_eval", "sharpening_report", "range_report")
+ASSETS = ("arena_hands", "ohh_files", "encoded_shards", "checkpoint", "stratified_eval", "sharpening_report", "range_report")
 
 
 def test_every_asset_is_materialized_from_files_to_both_reports(trained: Chain) -> None:

@@ -18,6 +18,7 @@ from rich.console import Console
 from range_reader_pipeline import headless
 from range_reader_pipeline.headless import HEADLESS_TAG, end_dead_runs, run_everything
 from range_reader_pipeline.run_store import RunStore
+from range_reader_pipeline.terminal import ASSET_ORDER
 from tests.core.hands import random_hands
 from tests.pipeline.encoded import home_with
 
@@ -42,8 +43,13 @@ def instance(instance_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         yield opened
 
 
-def _config(**training: object) -> dict[str, object]:
-    return {"ops": {"checkpoint": {"config": {"preset": "tiny", "device": "cpu", **training}}}}
+def _config(when: str = "auto", **training: object) -> dict[str, object]:
+    return {
+        "ops": {
+            "arena_hands": {"config": {"when": when}},
+            "checkpoint": {"config": {"preset": "tiny", "device": "cpu", **training}},
+        }
+    }
 
 
 def test_a_run_is_recorded_where_the_ui_looks_and_told_asset_by_asset(tmp_path: Path, instance: dg.DagsterInstance) -> None:
@@ -57,8 +63,8 @@ def test_a_run_is_recorded_where_the_ui_looks_and_told_asset_by_asset(tmp_path: 
     assert run.tags["dagster/max_retries"] == "0"
     assert instance.get_latest_materialization_event(dg.AssetKey("sharpening_report")) is not None
     lines = text.getvalue().splitlines()
-    for number, name in enumerate(("ohh_files", "encoded_shards", "checkpoint", "stratified_eval", "sharpening_report"), start=1):
-        assert f"{number}/5 {name}" in lines
+    for number, name in enumerate(ASSET_ORDER, start=1):
+        assert f"{number}/{len(ASSET_ORDER)} {name}" in lines
     assert any("val mrr" in line for line in lines)
     assert len(lines) < 60
     assert not any("STEP_" in line or run_id in line for line in lines)
@@ -68,7 +74,7 @@ def test_a_failed_run_raises_what_happened_and_is_recorded_as_failed(tmp_path: P
     """Prevents a failure that only the terminal has seen."""
     paths = home_with(tmp_path, {})
     with pytest.raises(dg.Failure, match="no hand histories found"):
-        run_everything(paths, _config(), Console(file=io.StringIO()))
+        run_everything(paths, _config(when="never"), Console(file=io.StringIO()))
     (run,) = instance.get_runs()
     assert run.status is dg.DagsterRunStatus.FAILURE
 

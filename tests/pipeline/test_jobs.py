@@ -11,7 +11,8 @@ TRAINING = {"checkpoint", "stratified_eval", "sharpening_report", "range_report"
 
 
 @pytest.mark.parametrize(
-    ("name", "assets"), [("refresh_dataset", DATA), ("train_and_evaluate", TRAINING), ("everything", DATA | TRAINING)]
+    ("name", "assets"),
+    [("refresh_dataset", DATA), ("train_and_evaluate", TRAINING), ("everything", DATA | TRAINING | {"arena_hands"})],
 )
 def test_a_job_materializes_what_its_name_says(name: str, assets: set[str]) -> None:
     """Prevents a nightly training that skips the reports, or a refresh that trains."""
