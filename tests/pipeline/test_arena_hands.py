@@ -20,6 +20,7 @@ from range_reader_pipeline.assets.arena_hands import arena_hands
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.paths import HomePaths, home_paths
 from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.storage import read_json
 from tests.core.hands import random_hands
 from tests.pipeline.ohh_writer import write_ohh
 
@@ -155,8 +156,8 @@ def test_a_style_of_ones_own_plays(paths: HomePaths) -> None:
     texts = style_texts(paths.arena_styles)
     assert list(texts) == [*style_texts(Path("nowhere")), "mine"]
     assert {name: share for name, (_, share) in chosen_styles("mine:3, rock", texts).items()} == {"mine": 0.75, "rock": 0.25}
-    told = materialize(paths, styles="mine")
-    assert [record["style"] for record in told["styles"]] == ["mine"]
+    materialize(paths, styles="mine")
+    assert [style["name"] for style in read_json(paths.arena_manifest)["styles"]] == ["mine"]
     (paths.arena_styles / "bad.toml").write_text("name = 3")
     with pytest.raises(dg.Failure, match=r"bad\.toml"):
         materialize(paths)
