@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 OHH ?=
+HANDS ?=
+GRADE ?=
 HOME_DIR ?= $(or $(RANGE_READER_HOME),range_reader_home)
 PRESET ?=
 TRAIN_MINUTES ?=
@@ -33,12 +35,13 @@ export RANGE_READER_OHH := $(OHH)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui test test-ui bench-sensor soak bench-ingest bench-read bench-train bench-switches check fix clean
+.PHONY: help setup run ui test test-ui bench-sensor soak bench-ingest bench-arena bench-read bench-train bench-switches check fix clean
 
 help: ## list the targets and the knobs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "  OHH=<folder>        hand histories to read (default: HOME_DIR/ohh)"
+	@echo "  HANDS=<n>           hands to deal where there are none (default: 20000)"
 	@echo "  HOME_DIR=<folder>   where everything made is kept (default: range_reader_home)"
 	@echo "  PRESET=<name>       tiny, cpu, base or reference (default: base with a CUDA GPU, else cpu)"
 	@echo "  TRAIN_MINUTES=<n>   wall-clock budget of the training (default: the preset's own)"
@@ -63,8 +66,8 @@ $(STAMP): pyproject.toml requirements.lock
 	  $$pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $@
 
-run: $(STAMP) ## materialize all five assets headless and print both tables
-	@$(BIN)/range-reader run
+run: $(STAMP) ## deal hands if there are none, materialize everything headless and print both tables
+	@$(BIN)/range-reader run $(if $(HANDS),--arena-hands $(HANDS))
 
 ui: $(STAMP) ## the Dagster UI on 127.0.0.1:PORT, with the sensor watching the folder
 	@exec $(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
@@ -94,6 +97,9 @@ bench-train: $(STAMP) ## the default against the reference recipe at equal time 
 
 bench-switches: $(STAMP) ## what each switch of a training step is worth
 	@$(BIN)/python -m benchmarks.switches --compiled $(if $(wildcard $(HOME_DIR)/data),--home $(HOME_DIR))
+
+bench-arena: $(STAMP) ## hands the arena deals a second, and its oracle; GRADE=1: the kept checkpoint of HOME_DIR beside it
+	@$(BIN)/python -m benchmarks.arena $(if $(GRADE),--home $(HOME_DIR))
 
 check: $(STAMP) ## format, lint, types and the fast tests
 	$(BIN)/ruff format --check .

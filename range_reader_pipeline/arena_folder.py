@@ -168,6 +168,11 @@ def foreign_files(paths: HomePaths) -> Sequence[str]:
     return [entry.name for entry in list_folder(paths.ohh, skip=None).entries if entry.name not in own]
 
 
+def will_deal(paths: HomePaths) -> bool:
+    """Return whether a run with the default settings deals: nobody has put hands of their own there, or pointed elsewhere."""
+    return paths.is_default_ohh and not foreign_files(paths)
+
+
 def withdraw(paths: HomePaths) -> int:
     """Remove what the arena has dealt and return how many files that were."""
     files = own_files(paths)

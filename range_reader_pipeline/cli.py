@@ -106,11 +106,18 @@ def run(
     console.print(f"hand histories  {paths.ohh}\nhome            {paths.root}", highlight=False)
     with _one_line_errors():
         from range_reader_core.inference import choose_device
-        from range_reader_pipeline.config import TrainingConfig, core_train_config
+        from range_reader_pipeline.arena_folder import will_deal
+        from range_reader_pipeline.config import TrainingConfig, core_train_config, first_look_minutes
         from range_reader_pipeline.headless import run_everything
 
         # A wrong preset, budget or device is said now, not after an hour of encoding.
         has_gpu = choose_device(device).type == "cuda"
+        if will_deal(paths):
+            text = "no hand histories of yours there: the arena deals some"
+            if (budget := first_look_minutes(preset, minutes, has_gpu=has_gpu)) is not None:
+                training["train_minutes"] = budget
+                text += f", and the training takes {budget:g} minutes (--minutes or TRAIN_MINUTES= for longer)"
+            console.print(text, highlight=False)
         core_train_config(TrainingConfig(**training), has_gpu=has_gpu)
         run_everything(paths, {"ops": ops}, console)
         _print_reports(paths, console)

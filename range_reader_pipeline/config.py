@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PRESET_VARIABLE: Final = "RANGE_READER_PRESET"
 MINUTES_VARIABLE: Final = "RANGE_READER_TRAIN_MINUTES"
 INIT_FROM_VARIABLE: Final = "RANGE_READER_INIT_FROM"
+FIRST_LOOK_MINUTES: Final = 8.0  # so that dealing, encoding, training and grading take less than a quarter of an hour on two cores
 MAX_REPORTS: Final = 400  # log lines of one training, about
 MIN_REPORT_S: Final = 5.0
 MAX_MINUTES: Final = 30 * 24 * 60.0  # a month
@@ -184,6 +185,14 @@ def core_train_config(config: TrainingConfig, *, has_gpu: bool, environment: Map
         report_every_s=max(MIN_REPORT_S, base.budget_seconds / MAX_REPORTS),
         **overrides,
     )
+
+
+def first_look_minutes(
+    preset: str | None, minutes: float | None, *, has_gpu: bool, environment: Mapping[str, str] = os.environ
+) -> float | None:
+    """Return the budget of a training on hands that the arena deals, where nobody has chosen a preset or a budget; else None."""
+    is_chosen = minutes is not None or preset or environment.get(PRESET_VARIABLE) or environment.get(MINUTES_VARIABLE)
+    return None if is_chosen or has_gpu else FIRST_LOOK_MINUTES
 
 
 def max_reads(config: GradingConfig) -> int | None:

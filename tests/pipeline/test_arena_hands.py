@@ -18,6 +18,7 @@ from range_reader_pipeline.arena_config import ArenaConfig, chosen_styles, style
 from range_reader_pipeline.arena_folder import deal_files, own_files, planned
 from range_reader_pipeline.assets.arena_hands import arena_hands
 from range_reader_pipeline.assets.ohh_files import ohh_files
+from range_reader_pipeline.config import FIRST_LOOK_MINUTES, first_look_minutes
 from range_reader_pipeline.paths import HomePaths, home_paths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.storage import read_json
@@ -202,3 +203,13 @@ def encoded(text: str):
     hands = [hand for hand in parse_ohh(io.BytesIO(text.encode()), "a.ohh") if isinstance(hand, CanonicalHand)]
     assert hands
     return HandEncoder().encode_hands(hands)[0]
+
+
+def test_a_first_run_without_hands_is_short_unless_somebody_says_otherwise() -> None:
+    """Prevents half an hour of waiting for a first look, and a budget that overrules what was asked for."""
+    assert first_look_minutes(None, None, has_gpu=False, environment={}) == FIRST_LOOK_MINUTES
+    assert first_look_minutes("cpu", None, has_gpu=False, environment={}) is None
+    assert first_look_minutes(None, 30.0, has_gpu=False, environment={}) is None
+    assert first_look_minutes(None, None, has_gpu=True, environment={}) is None
+    for name in ("RANGE_READER_PRESET", "RANGE_READER_TRAIN_MINUTES"):
+        assert first_look_minutes(None, None, has_gpu=False, environment={name: "1"}) is None
