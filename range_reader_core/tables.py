@@ -78,7 +78,7 @@ class StratifiedTable:
     readers: tuple[str, ...]  # the model first
     rows: tuple[ScoreRow, ...]  # per reader: the strata, then TOTAL
     leads: tuple[Lead, ...]  # per baseline: the groups that have reads, TOTAL last
-    ceilings: tuple[str, ...]  # readers that nobody has to beat
+    ceilings: tuple[str, ...] = ()  # readers that nobody has to beat
 
     def row(self, reader: str, group: str = TOTAL) -> ScoreRow:
         """Return one row."""
@@ -113,7 +113,7 @@ class SharpeningTable:
     num_hands: int
     rows: tuple[ScoreRow, ...]  # per reader: POINT_NAMES
     leads: tuple[Lead, ...]  # per baseline: POINT_NAMES
-    ceilings: tuple[str, ...]  # readers that nobody has to beat
+    ceilings: tuple[str, ...] = ()  # readers that nobody has to beat
     gains: tuple[Gain, ...]  # per reader
 
     def row(self, reader: str, point: str) -> ScoreRow:

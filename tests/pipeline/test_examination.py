@@ -213,7 +213,7 @@ def test_what_is_within_chance_warns(low: float, passes: bool) -> None:
     """A lead that chance explains is no lead."""
     numbers = {"nats_below_static_range": 0.02, "nats_below_static_range_low": low, "nats_below_static_range_high": 0.05}
     numbers |= {"mrr_gained": 0.02, "mrr_gained_low": low, "mrr_gained_high": 0.05, "calibration_error": 0.01}
-    beats, _ = model_checks.stratified_checks(numbers)
+    beats, *_ = model_checks.stratified_checks(numbers)
     (sharpens,) = model_checks.sharpening_checks(numbers)
     for result in (beats, sharpens):
         assert result.passed is passes
@@ -225,7 +225,7 @@ def test_what_is_within_chance_warns(low: float, passes: bool) -> None:
 def test_probabilities_that_do_not_mean_what_they_say_warn(low: float, passes: bool) -> None:
     """Whoever multiplies these probabilities by chips must know."""
     numbers = {"calibration_error": low + 0.02, "calibration_error_low": low, "calibration_error_by_chance": 0.01}
-    _, result = model_checks.stratified_checks({**numbers, "nats_below_static_range": 0.0})
+    _, result, _ = model_checks.stratified_checks({**numbers, "nats_below_static_range": 0.0})
     assert result.passed is passes
     assert ("Take ranks" in (result.description or "")) is not passes
 
@@ -234,10 +234,29 @@ def test_one_hand_or_none_is_no_evidence() -> None:
     """A check that passes where nothing was measured cannot fail."""
     one = {"mrr_gained": 0.3, "nats_below_static_range": 0.3, "calibration_error": 0.0}
     for numbers in (one, None):
-        results = [*model_checks.sharpening_checks(numbers), *model_checks.stratified_checks(numbers, "no villain in the split")]
+        results = [
+            *model_checks.sharpening_checks(numbers),
+            *model_checks.stratified_checks(numbers, "no villain in the split")[:2],
+        ]
         assert [result.passed for result in results] == [False] * 3
     assert all("Add hands" in (result.description or "") for result in results)
     assert "no villain in the split" in (results[1].description or "")
+
+
+@pytest.mark.parametrize(
+    ("nats_low", "mrr_low", "passes"),
+    [(-0.1, -0.01, True), (0.0, 0.0, True), (0.001, -0.01, False), (-0.1, 0.0001, False), (None, None, True)],
+)
+def test_a_reader_above_the_oracle_warns(nats_low: float | None, mrr_low: float | None, passes: bool) -> None:
+    """Who reads better than everything public allows has seen something hidden. Without an oracle nothing can be said."""
+    numbers = {"nats_below_static_range": 0.0, "calibration_error": 0.0}
+    if nats_low is not None and mrr_low is not None:
+        numbers |= {"nats_above_oracle": nats_low + 0.05, "nats_above_oracle_low": nats_low}
+        numbers |= {"mrr_above_oracle": mrr_low + 0.05, "mrr_above_oracle_low": mrr_low}
+    *_, result = model_checks.stratified_checks(numbers)
+    assert result.passed is passes
+    assert result.severity is dg.AssetCheckSeverity.WARN
+    assert ("look for what leaks" in (result.description or "")) is not passes
 
 
 @pytest.mark.slow
