@@ -77,13 +77,16 @@ def _draw(config: RangeReportConfig, subject: grading.Subject, worst: list[Worst
 
     Raises:
         NothingToScoreError: no villain came to a showdown.
-        ValueError: a hand that was asked for is not in the split.
+        ValueError: fewer than one hand is wanted, or one that was asked for is not in the split.
     """
     import numpy as np
 
     from range_reader_core.baselines import StaticRangeReader
     from range_reader_pipeline.telling_hands import ChosenRead, find_reads, read_pages, telling_reads
 
+    if config.num_hands < 1:
+        msg = f"expected num_hands of at least 1, got {config.num_hands}"
+        raise ValueError(msg)
     reads, run = subject.reads, subject.run
     model = grading.model_reader(subject.paths.runs / run.run_id, num_relabelings=config.num_relabelings, device=config.device)
     single = replace(model, num_relabelings=1)

@@ -71,6 +71,8 @@ def test_a_hand_can_be_asked_for_and_one_that_is_not_there_is_said(own_copy: Cha
     assert run_range_report(own_copy, hands=[hand_id], num_hands=1).metadata("range_report")["reused"]
     with pytest.raises(ValueError, match="hand 'nowhere' is not among the"):
         run_range_report(own_copy, hands=["nowhere"])
+    with pytest.raises(ValueError, match="num_hands of at least 1, got 0"):
+        run_range_report(own_copy, num_hands=0)
 
 
 def test_an_unchanged_report_is_not_drawn_again(own_copy: Chain) -> None:
