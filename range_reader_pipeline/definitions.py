@@ -26,6 +26,7 @@ from range_reader_pipeline.jobs import everything, refresh_dataset, train_and_ev
 from range_reader_pipeline.resources import HomeResource, NothingStored
 from range_reader_pipeline.schedules import nightly_training
 from range_reader_pipeline.sensors import ohh_folder
+from range_reader_pipeline.shares import encode_in_shares
 
 
 def build_definitions(**overrides: Any) -> dg.Definitions:
@@ -43,7 +44,7 @@ def build_definitions(**overrides: Any) -> dg.Definitions:
             ablations,
         ],
         "asset_checks": [data_checks],
-        "jobs": [refresh_dataset, train_and_evaluate, everything],
+        "jobs": [refresh_dataset, train_and_evaluate, everything, encode_in_shares],
         "sensors": [ohh_folder, dead_runs],
         "schedules": [nightly_training, housekeeping],
         "resources": {"home": HomeResource()},
