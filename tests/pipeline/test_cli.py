@@ -163,6 +163,14 @@ def test_ingest_fails_where_no_hand_can_be_read(tmp_path: Path, hand_file: Path)
     assert f"{other}: 0 hands" in result.output
 
 
+def test_ingest_says_of_an_empty_file_that_it_is_empty(tmp_path: Path) -> None:
+    """Nothing read and nothing refused is no answer."""
+    (tmp_path / "empty.json").write_text("[]\n")
+    result = _call("ingest", tmp_path / "empty.json")
+    assert result.exit_code == 1
+    assert "nothing in it: 3 bytes without a single record" in result.output
+
+
 @pytest.mark.parametrize("command", [[], ["run"], ["query"], ["ingest"]])
 def test_help_teaches_by_example(command: list[str]) -> None:
     """Prevents help that lists options and leaves people to guess how they go together."""
