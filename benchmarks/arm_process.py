@@ -16,7 +16,7 @@ from benchmarks.eager_reference import measure_speeds
 from range_reader_core.presets import preset
 from range_reader_core.train_config import TrainConfig
 from range_reader_core.train_events import CompileFailed, Evaluated, Resumed, Started, TrainEvent
-from range_reader_pipeline.arms import BASELINES, Scoring, arm_folder, run_arm, score_baselines
+from range_reader_pipeline.arms import BASELINES, Scoring, arm_folder, run_arm, score_baselines, with_last
 from range_reader_pipeline.shards import load_split
 from range_reader_pipeline.storage import write_json
 
@@ -99,7 +99,15 @@ def main() -> None:
         return
     config = replace(task.config(), report_every_s=5.0)
     record = run_arm(
-        task.folder(), task.preset, config, reads, task.scorings(), data_version=folder.name, device="cpu", on_event=listen, log=say
+        task.folder(),
+        task.preset,
+        config,
+        reads,
+        with_last(task.scorings()),
+        data_version=folder.name,
+        device="cpu",
+        on_event=listen,
+        log=say,
     )
     say(f"done: {record.num_steps:,} steps, {record.reads_per_s:,.0f} reads/s, peak {record.peak_bytes / 1e9:.2f} GB")
 

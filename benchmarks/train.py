@@ -3,8 +3,10 @@
 ``make bench-train OHH=FOLDER [MINUTES=15] [SEEDS=2] [HOME_DIR=...]``. Hands are encoded first where they are not. Then: (a) reads a
 second of our code on the reference architecture against the eager reference recipe, by turns in one process; (b) both presets
 trained for equal time on the same reads, the two of a pair at the same time, each on a core of its own with one thread, cores
-swapped from seed to seed; (c) peak memory of those trainings. Results lie under HOME_DIR/bench_train; a killed run goes on
-there when started again, arm by arm, and a finished one is printed again. Needs two cores for (b) to be at the same time.
+swapped from seed to seed; (c) peak memory of those trainings. An arm is shown with the weights that its recipe keeps and with its
+last ones, because the reference keeps the highest of many noisy val mrr, which may be an early one. Results lie under
+HOME_DIR/bench_train; a killed run goes on there when started again, arm by arm, and a finished one is printed again. Needs two
+cores for (b) to be at the same time.
 """
 
 import argparse
@@ -16,7 +18,7 @@ from rich.console import Console
 
 from benchmarks.arm_process import SPEED_NAME, Task, as_argument
 from benchmarks.train_table import print_speed, print_table
-from range_reader_pipeline.arms import BASELINES, core_version, finished_arm, is_scored
+from range_reader_pipeline.arms import BASELINES, core_version, finished_arm, is_scored, with_last
 from range_reader_pipeline.headless import run_everything
 from range_reader_pipeline.paths import home_paths
 from range_reader_pipeline.process import prepare_process
@@ -70,7 +72,7 @@ def main() -> int:
         baselines = task(BASELINES, cores[0])
         if not is_scored(root / BASELINES, baselines.scorings()):
             todo.append([baselines])
-        todo += [pair for pair in pairs if any(finished_arm(one.folder(), one.scorings()) is None for one in pair)]
+        todo += [pair for pair in pairs if any(finished_arm(one.folder(), with_last(one.scorings())) is None for one in pair)]
         for together in todo if len(cores) > 1 else [[one] for group in todo for one in group]:
             if not run_together(together):
                 return 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.arm_process import SPEED_NAME, Task
 from range_reader_core.evaluation import ReadScores
-from range_reader_pipeline.arms import BASELINES, ArmRecord, finished_arm, load_scores
+from range_reader_pipeline.arms import BASELINES, ArmRecord, finished_arm, is_scored, load_scores, with_last
 from range_reader_pipeline.comparison import ComparedArm, Measured, compare
 
 SPEED_GOAL = 5.0
@@ -53,27 +53,45 @@ def print_table(root: Path, tasks: list[Task]) -> None:
         arms = {
             name: [_only(load_scores(task.folder(), scoring.name)) for task, _ in done if task.preset == name] for name in names
         }
-        _print_scoring(scoring.name.replace("_", ", "), arms, baselines, reference=names[1])
+        last = {
+            f"{name}, last weights": [
+                _only(load_scores(task.folder(), f"{scoring.name}_last"))
+                for task, _ in done
+                if task.preset == name and is_scored(task.folder(), with_last([scoring]))
+            ]
+            for name in names
+        }
+        _print_scoring(scoring.name.replace("_", ", "), arms, {name: seeds for name, seeds in last.items() if seeds}, baselines)
     _print_memory([record for _, record in done])
 
 
-def _print_scoring(title: str, arms: dict[str, list[ReadScores]], baselines: dict[str, ReadScores], *, reference: str) -> None:
+def _print_scoring(
+    title: str, kept: dict[str, list[ReadScores]], last: dict[str, list[ReadScores]], baselines: dict[str, ReadScores]
+) -> None:
     static = baselines[STATIC]
     num_hands = len(np.unique(static.hand_index))
     how = "suit-averaged" if "averaged" in title else "a single forward"
     print(f"\n    {title}: {len(static.num_positions):,} reads of {num_hands:,} hands, {how}; 95% by bootstrap over hands")
-    print(f"    {'':28s}{'loss':26s}{'nats over static range':26s}{'mrr':26s}{'mean rank':>9s}")
-    rows = compare({**{name: [scores] for name, scores in baselines.items()}, **arms}, static, reference)
-    for row in rows:
-        print(f"    {row.name:28s}{_text(row.loss_nats):26s}{_text(row.gain_nats):26s}{_text(row.mrr):26s}{row.mean_rank:9.1f}")
-        if row.name in arms:
+    print(f"    {'':28s}{'loss':27s}{'nats over static range':28s}{'mrr':27s}{'mean rank':>9s}")
+    without_network = compare({name: [scores] for name, scores in baselines.items()}, static, STATIC)
+    best = min(without_network, key=lambda row: row.loss_nats.mean)
+    groups = [compare(arms, static, list(arms)[1]) for arms in (kept, last) if len(arms) == len(kept)]
+    for row in (*without_network, *(row for group in groups for row in group)):
+        print(f"    {row.name:28s}{_text(row.loss_nats):27s}{_text(row.gain_nats):28s}{_text(row.mrr):27s}{row.mean_rank:9.1f}")
+        if row not in without_network:
             gains, mrrs = (" ".join(f"{value:.4f}" for value in values) for values in (row.seed_gains, row.seed_mrrs))
-            print(f"    {'  by seed':28s}{'':26s}{gains:26s}{mrrs:26s}")
-    ours, theirs = (next(row for row in rows if row.name == name) for name in (next(iter(arms)), reference))
-    best = min((row for row in rows if row.name not in arms), key=lambda row: row.loss_nats.mean)
-    print(f"    nats gained, {ours.name} over {theirs.name}: {_text(ours.gain_ratio, 2)} times")
-    print(f"    nats gained, {ours.name} over {best.name}, the best without a network: {_ratio(ours, best)}")
-    print(f"    mrr, {ours.name} less {theirs.name}: {_text(ours.lead_mrr)}; {_mrr_verdict(ours, theirs)}")
+            print(f"    {'  by seed':28s}{'':27s}{gains:28s}{mrrs:27s}")
+    for ours, theirs in groups:
+        print(f"    nats gained, {ours.name} over {theirs.name}: {_gain_ratio(ours, theirs)}")
+        print(f"    nats gained, {ours.name} over {best.name}, the best without a network: {_ratio(ours, best)}")
+        print(f"    mrr, {ours.name} less {theirs.name}: {_text(ours.lead_mrr)}; {_mrr_verdict(ours, theirs)}")
+
+
+def _gain_ratio(ours: ComparedArm, theirs: ComparedArm) -> str:
+    """Say the ratio of gains, or why there is none."""
+    if theirs.gain_nats.low <= 0.0:
+        return f"no ratio, because the latter gains nothing beyond its interval; {_text(ours.lead_nats)} nats more"
+    return f"{_text(ours.gain_ratio, 2)} times"
 
 
 def _mrr_verdict(ours: ComparedArm, theirs: ComparedArm) -> str:

@@ -10,7 +10,7 @@ import json
 import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,8 @@ import range_reader_core
 from range_reader_pipeline.storage import read_json, write_json
 
 if TYPE_CHECKING:
+    import torch
+
     from range_reader_core.evaluation import Reader, ReadScores
     from range_reader_core.reads import Reads
     from range_reader_core.train_config import TrainConfig
@@ -38,6 +40,7 @@ class Scoring:
     split: str  # "val" | "test"
     max_reads: int  # the first so many of the split, a uniform sample
     num_relabelings: int  # 1: a single forward; 24: suit-averaged
+    weights: str = "kept"  # "kept": of the validation that was chosen; "last": the average at the end of training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,11 @@ def finished_arm(folder: Path, scorings: Sequence[Scoring]) -> ArmRecord | None:
     """Return the record of an arm that is trained and scored so, None where it is not."""
     record = read_json(folder / RECORD_NAME)
     return None if record is None or not is_scored(folder, scorings) else ArmRecord(**record)
+
+
+def with_last(scorings: Sequence[Scoring]) -> list[Scoring]:
+    """Return the scorings of the kept weights, and the same of the last ones, whichever validation was kept."""
+    return [*scorings, *(replace(scoring, name=f"{scoring.name}_last", weights="last") for scoring in scorings)]
 
 
 def is_scored(folder: Path, scorings: Sequence[Scoring]) -> bool:
@@ -139,12 +147,15 @@ def run_arm(
     on = choose_device(device)
     result = train(config, reads["train"], reads["val"], folder, device=on, identity=folder.name, on_event=listen)
     peak_bytes = peak_memory_bytes()
-    model, sidecar = load_checkpoint(result.checkpoint, on)
     for scoring in scorings:
         if is_scored(folder, [scoring]):
             continue
+        model, _ = load_checkpoint(result.checkpoint, on)
         log(f"scoring {scoring.name} on {scoring.max_reads:,} reads at most")
+        if scoring.weights == "last":
+            model.load_state_dict(last_average(folder))
         score([ModelReader(model=model, num_relabelings=scoring.num_relabelings)], folder, scoring, reads, device=device)
+    model, sidecar = load_checkpoint(result.checkpoint, on)
     record = ArmRecord(
         name=name,
         seed=config.seed,
@@ -161,6 +172,8 @@ def run_arm(
         precision=result.precision,
         peak_bytes=peak_bytes,
     )
+    if (earlier := read_json(folder / RECORD_NAME)) is not None:
+        return ArmRecord(**earlier)  # only scores were added
     write_json(folder / RECORD_NAME, asdict(record))
     return record
 
@@ -211,6 +224,15 @@ def load_scores(folder: Path, scoring_name: str) -> dict[str, "ReadScores"]:
         shared = {name: stored[name] for name in ("num_positions", "stratum", "hand_index")}
         names = [key.removeprefix("sums ") for key in stored.files if key.startswith("sums ")]
         return {name: ReadScores(reader=name, metric_sums=stored[f"sums {name}"], **shared) for name in names}
+
+
+def last_average(folder: Path) -> "dict[str, torch.Tensor]":
+    """Return the weight average at the end of a training, by name."""
+    from range_reader_core.checkpoint import read_tensors
+    from range_reader_core.train_state import STATE_NAME
+
+    tensors, _ = read_tensors(folder / STATE_NAME)
+    return {name.removeprefix("average."): tensor for name, tensor in tensors.items() if name.startswith("average.")}
 
 
 def peak_memory_bytes() -> int:

@@ -6,16 +6,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from range_reader_core import training
 from range_reader_core.baselines import StaticRangeReader
+from range_reader_core.checkpoint import load_checkpoint
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.evaluation import evaluate
+from range_reader_core.inference import ModelReader
 from range_reader_core.presets import tiny
 from range_reader_core.reads import Reads
 from range_reader_core.train_events import Evaluated, Resumed, TrainEvent
 from range_reader_pipeline import arms
-from range_reader_pipeline.arms import ArmRecord, Scoring, arm_folder, finished_arm, load_scores, run_arm, score_baselines
+from range_reader_pipeline.arms import (
+    ArmRecord,
+    Scoring,
+    arm_folder,
+    finished_arm,
+    last_average,
+    load_scores,
+    run_arm,
+    score_baselines,
+    with_last,
+)
 from tests.core.hands import random_hands
 
 CONFIG = replace(tiny(), max_steps=4, num_evaluations=2, eval_reads=20)
@@ -63,6 +76,24 @@ def test_another_scoring_of_a_finished_arm_trains_nothing(reads: dict[str, Reads
     assert [type(event) for event in events] == [Resumed]
     assert replace(again, peak_bytes=0, setup_s=0.0) == replace(first, peak_bytes=0, setup_s=0.0)
     assert len(load_scores(tmp_path / "a", AVERAGED.name)["model"].num_positions) == 5
+
+
+def test_the_last_weights_are_scored_beside_the_kept_ones(
+    reads: dict[str, Reads], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prevents a comparison of recipes that is one of lucky validations."""
+    monkeypatch.setattr(training, "is_better", lambda candidate, best, *_: best is None)
+    scorings = with_last([SINGLE])
+    folder = tmp_path / "a"
+    arguments = {"data_version": "d1", "device": "cpu", "on_event": lambda _: None, "log": lambda _: None}
+    record = run_arm(folder, "x", CONFIG, reads, scorings, **arguments)  # type: ignore[arg-type]
+    assert (record.best_step, record.num_steps) == (2, 4)
+    kept, last = (load_scores(folder, scoring.name)["model"].metric_sums for scoring in scorings)
+    assert not np.allclose(kept, last)
+    model, _ = load_checkpoint(folder, torch.device("cpu"))
+    model.load_state_dict(last_average(folder))
+    (expected,) = evaluate([ModelReader(model=model, num_relabelings=1)], reads["test"].take(np.arange(30)))
+    assert np.allclose(last, expected.metric_sums)
 
 
 def test_a_stopped_arm_goes_on_and_ends_as_if_undisturbed(reads: dict[str, Reads], tmp_path: Path) -> None:
