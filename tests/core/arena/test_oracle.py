@@ -156,14 +156,13 @@ def test_four_handed_independence_costs_little() -> None:
         live = part.is_live[number].numpy()
         mine, first, second = (np.where(live, np.exp(each - each.max()), 0.0) for each in parts if each is not None)
         both = np.where(DISJOINT, first[:, None] * second[None, :], 0.0)  # (C, C)
-        expected = np.zeros(cards.NUM_COMBOS)
-        for combo in np.flatnonzero(mine):
-            free = DISJOINT[combo]
-            expected[combo] = mine[combo] * both[np.ix_(free, free)].sum()
+        free = DISJOINT.astype(np.float64)  # (C, C) the hands that each of the villain's combos leaves
+        expected = mine * ((free @ both) * free).sum(axis=1)
         expected /= expected.sum()
         distances.append(0.5 * np.abs(expected - np.exp(logp[number])).sum())
     assert len(distances) == 12
-    assert max(distances) < 0.02, distances  # total variation
+    print(f"total variation: mean {np.mean(distances):.5f}, most {max(distances):.5f} in {len(distances)} reads")  # noqa: T201
+    assert max(distances) < 0.002, distances
 
 
 def last_positions(num_players: int, seed: int) -> tuple[SupervisedBatch, PublicRecord, np.ndarray, np.ndarray]:
