@@ -89,7 +89,7 @@ def _print_scoring(
 
 def _gain_ratio(ours: ComparedArm, theirs: ComparedArm) -> str:
     """Say the ratio of gains, or why there is none."""
-    if theirs.gain_nats.low <= 0.0:
+    if theirs.gain_nats.low <= 0.0 or math.isnan(ours.gain_ratio.mean):
         return f"no ratio, because the latter gains nothing beyond its interval; {_text(ours.lead_nats)} nats more"
     return f"{_text(ours.gain_ratio, 2)} times"
 

@@ -48,7 +48,7 @@ class ComparedArm:
     mean_rank: float
     lead_nats: Measured  # the base arm's loss minus this one's; seeds' spread included
     lead_mrr: Measured
-    gain_ratio: Measured  # nats gained, over the base arm's; hands alone
+    gain_ratio: Measured  # nats gained, over the base arm's; hands alone; NaN where the base arm may gain nothing
 
     @property
     def status(self) -> RunStatus:
@@ -126,7 +126,9 @@ def compare(
                 mean_rank=rank,
                 lead_nats=lead(name, LOSS, of_arm[base][:, 0] - loss_draws),
                 lead_mrr=lead(name, MRR, mrr_draws - of_arm[base][:, 1]),
-                gain_ratio=over_hands((static_loss - loss) / base_gain, (static_draws - loss_draws) / base_gain_draws),
+                gain_ratio=over_hands((static_loss - loss) / base_gain, (static_draws - loss_draws) / base_gain_draws)
+                if base_gain > 0.0 and base_gain_draws.min() > 0.0
+                else Measured(mean=math.nan, low=math.nan, high=math.nan),
             )
         )
     return tuple(compared)

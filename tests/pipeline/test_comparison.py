@@ -52,6 +52,13 @@ def test_gains_leads_and_ratio_are_what_they_are_called() -> None:
     assert base.status is RunStatus.DISCARD
 
 
+def test_there_is_no_ratio_to_an_arm_that_gains_nothing() -> None:
+    """Prevents a factor of minus forty-eight from being read as a factor."""
+    _, ours = _compare(6.60, 6.61, 6.62, base=(6.80, 6.81, 6.82))
+    assert math.isnan(ours.gain_ratio.mean)
+    assert ours.verdict == "better"
+
+
 def test_a_lead_within_the_spread_of_seeds_is_none() -> None:
     """Prevents one lucky seed from deciding."""
     _, ours = _compare(6.60, 6.70, 6.75)
