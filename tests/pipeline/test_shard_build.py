@@ -224,9 +224,9 @@ def test_a_killed_build_leaves_no_trace(tmp_path: Path) -> None:
     undisturbed = home_with(tmp_path / "undisturbed", files)
     build(undisturbed)
     expected = folder_bytes(undisturbed.data.resolve())
-    num_killed = 0
-    for attempt in range(32):
-        paths = home_with(tmp_path / f"disturbed{attempt // 8}", files)  # eight kills in a row, then from the beginning
+    num_killed = attempt = 0
+    while num_killed < 20:
+        paths = home_with(tmp_path / f"disturbed{attempt // 5}", files)  # five kills in a row, then from the beginning
         process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.pipeline.build_process", str(paths.root)],
             stdout=subprocess.PIPE,
@@ -238,9 +238,10 @@ def test_a_killed_build_leaves_no_trace(tmp_path: Path) -> None:
         time.sleep(0.005 * attempt)
         process.send_signal(signal.SIGKILL)
         process.stdout.close()
-        num_killed += process.wait() == -signal.SIGKILL
+        num_killed += process.wait() == -signal.SIGKILL  # some are done before
+        attempt += 1
+        assert attempt < 60
     build(paths, num_workers=2)
-    assert num_killed >= 20
     assert folder_bytes(paths.data.resolve()) == expected
     assert not list(paths.root.rglob("*.tmp"))
     assert json.loads(paths.data_manifest.read_text())["counts"]["num_files"] == 6
