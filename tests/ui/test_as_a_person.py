@@ -50,10 +50,11 @@ def materialize_all(server: LiveServer, page: Any) -> None:
     shoot(page, "run")
     server.wait_for("SUCCESS", run["runId"], RUN_S)
     page.get_by_text("Success", exact=True).first.wait_for()
-    page.set_viewport_size({"width": 2100, "height": 760})
+    page.set_viewport_size({"width": 2100, "height": 1000})
     page.goto(f"{server.url}/asset-groups")
     page.get_by_role("button", name="Hide navigation").click()
-    page.wait_for_timeout(5000)  # the layout settles
+    page.wait_for_timeout(3000)  # the layout settles
+    page.wait_for_function("!document.body.innerText.includes('Loading...')")
     shoot(page, "graph")
     page.set_viewport_size({"width": 1500, "height": 900})
 
