@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from range_reader_pipeline import metadata
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
+from range_reader_pipeline.data_config import DataChecksConfig
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 
@@ -59,13 +60,19 @@ _SPECS: Final = [
     dg.AssetCheckSpec(
         "every_file_readable",
         asset=encoded_shards,
-        description="No file was refused as a whole. A refused file is often not a hand history, or cut off while copying.",
+        blocking=True,
+        description=(
+            "No file was refused as a whole. A refused file is often not a hand history, or cut off while copying. Warns, or "
+            "blocks where the config of the checks says so."
+        ),
     ),
 ]
 
 
 @dg.multi_asset_check(specs=_SPECS)
-def data_checks(context: dg.AssetCheckExecutionContext, home: HomeResource) -> Iterator[dg.AssetCheckResult]:
+def data_checks(
+    context: dg.AssetCheckExecutionContext, config: DataChecksConfig, home: HomeResource
+) -> Iterator[dg.AssetCheckResult]:
     """Check the published shards."""
     from range_reader_pipeline.census import take_census
     from range_reader_pipeline.publication import published
@@ -92,9 +99,12 @@ def data_checks(context: dg.AssetCheckExecutionContext, home: HomeResource) -> I
     yield dg.AssetCheckResult(
         check_name="every_file_readable",
         passed=counts["num_failed_files"] == 0,
-        severity=dg.AssetCheckSeverity.WARN,
+        severity=dg.AssetCheckSeverity.ERROR if config.failed_files == "block" else dg.AssetCheckSeverity.WARN,
         metadata={"failed_files": counts["num_failed_files"], "rejects": dg.MetadataValue.path(str(paths.rejects))},
-        description=f"{counts['num_failed_files']} of {counts['num_files']} files were refused whole; rejects.parquet lists them.",
+        description=(
+            f"{counts['num_failed_files']} of {counts['num_files']} files were refused whole; rejects.parquet lists them. Mend "
+            "them, copy them again, or take them out of the folder."
+        ),
     )
 
 

@@ -64,6 +64,18 @@ class EncodedShardsConfig(dg.Config):
     )
 
 
+class DataChecksConfig(dg.Config):
+    """What stops the chain before the training."""
+
+    failed_files: Literal["warn", "block"] = Field(
+        default="warn",
+        description=(
+            "What a file refused as a whole does. warn: the hands of the other files are trained on. block: nothing behind "
+            "encoded_shards runs until the file is mended or gone."
+        ),
+    )
+
+
 def shuffle_config(config: EncodedShardsConfig) -> "ShuffleConfig":
     """Return what decides where a read lies."""
     from range_reader_pipeline.shuffle import ShuffleConfig

@@ -15,14 +15,15 @@ from range_reader_pipeline import notations
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.checks import checks, data_checks
+from range_reader_pipeline.data_config import DataChecksConfig
 from range_reader_pipeline.paths import HomePaths, home_paths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.storage import read_json, write_json
 from tests.core.hands import random_hands
 from tests.pipeline.encoded import home_with
 
-BLOCKING = {"hands_counted_once", "splits_share_no_hand", "inputs_hide_cards"}
-ALL = BLOCKING | {"shards_are_uniform", "few_hands_rejected", "every_file_readable"}
+BLOCKING = {"hands_counted_once", "splits_share_no_hand", "inputs_hide_cards", "every_file_readable"}
+ALL = BLOCKING | {"shards_are_uniform", "few_hands_rejected"}
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +48,9 @@ def materialize(paths: HomePaths, definitions: list[dg.AssetsDefinition]) -> dg.
     return dg.materialize(definitions, resources={"home": home}, run_config=config, raise_on_error=False)
 
 
-def evaluate(paths: HomePaths) -> dict[str, dg.AssetCheckResult]:
+def evaluate(paths: HomePaths, config: DataChecksConfig | None = None) -> dict[str, dg.AssetCheckResult]:
     """Run the checks on what is published."""
-    results = data_checks(dg.build_asset_check_context(), HomeResource(home=str(paths.root)))
+    results = data_checks(dg.build_asset_check_context(), config or DataChecksConfig(), HomeResource(home=str(paths.root)))
     return {result.check_name or "": result for result in results}
 
 
@@ -73,6 +74,13 @@ def test_sound_shards_pass_and_say_why(paths: HomePaths) -> None:
     assert all(result.description for result in results.values())
     assert results["shards_are_uniform"].metadata["shards"].value > 1
     assert 0 < results["few_hands_rejected"].metadata["reject_rate"].value < 0.01
+
+
+def test_a_file_refused_whole_warns_or_blocks_as_configured(paths: HomePaths) -> None:
+    """Some want the other files' hands, some want to know before an hour of training that a file was cut off while copying."""
+    assert evaluate(paths)["every_file_readable"].severity is dg.AssetCheckSeverity.WARN
+    result = evaluate(paths, DataChecksConfig(failed_files="block"))["every_file_readable"]
+    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.ERROR)
 
 
 def test_a_doubled_read_blocks(paths: HomePaths) -> None:
