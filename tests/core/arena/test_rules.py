@@ -30,7 +30,8 @@ def test_pokerkit_pays_the_same_hands_the_same(shape: str) -> None:
     assert [line for table in range(400) for line in differences(hands, table)] == []
     kinds = Counter(hands.events.kind.tolist())
     assert min(kinds[kind] for kind in (EventKind.CHECK, EventKind.CALL, EventKind.RAISE, EventKind.RIVER)) > 20
-    assert ((hands.settlement.pots > 0).sum(axis=1) > 1).sum() > 20  # side pots
+    if SHAPES[shape].max_players > 2:
+        assert ((hands.settlement.pots > 0).sum(axis=1) > 1).sum() > 20  # side pots
 
 
 @settings(max_examples=40, deadline=None)
