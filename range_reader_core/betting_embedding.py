@@ -6,7 +6,7 @@ the blocks could not work out; told outright, it need not be learned from few ha
 Legend: ``B`` reads, ``T`` positions, ``D`` width, ``A`` = 6 amounts, ``F`` = 8 features of an amount.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import nn
@@ -19,12 +19,24 @@ from range_reader_core.tokens import COMBO_OFFSET, MAX_SEATS
 ROLES: Final = ("other", "villain", "perspective")
 NUM_AMOUNTS: Final = 6
 NUM_PHI: Final = 8
-_RATIO_SCALE: Final = 4.0  # a bet of the pot counts like four big blinds
-_MAX_RATIO: Final = 16.0
-_NUM_SITUATIONS: Final = len(SITUATIONS)
+RATIO_SCALE: Final = 4.0  # a bet of the pot counts like four big blinds
+MAX_RATIO: Final = 16.0
+MIN_POT_BB: Final = 0.5  # a smaller pot counts as one of this size where it divides
+NUM_SITUATIONS: Final = len(SITUATIONS)
 _BUTTON: Final = POSITIONS.index("button")
 _BIG_BLIND: Final = POSITIONS.index("big blind")
-_NO_POSITION: Final = len(POSITIONS)
+NO_POSITION: Final = len(POSITIONS)
+
+
+class BettingFacts(NamedTuple):
+    """What the betting amounts to at ``S`` positions, as row numbers of the tables and amounts."""
+
+    role: torch.Tensor  # (B, S) int64 into ROLES, of the seat of the token
+    situation: torch.Tensor  # (B, S) int64, street and what is faced on it
+    position: torch.Tensor  # (B, S) int64 into POSITIONS, NO_POSITION where the token has no seat
+    villain_position: torch.Tensor  # (B, S or 1) int64 into POSITIONS
+    initiative: torch.Tensor  # (B, S) int64, whether the villain has it
+    amounts: torch.Tensor  # (B, S, A) float32
 
 
 class BettingEmbedding(nn.Module):
@@ -34,7 +46,7 @@ class BettingEmbedding(nn.Module):
         """Leave the weights unset; ``model.init_weights`` sets them."""
         super().__init__()
         self.role = nn.Parameter(torch.empty(len(ROLES), width))
-        self.situation = nn.Parameter(torch.empty(len(STREETS) * _NUM_SITUATIONS, width))
+        self.situation = nn.Parameter(torch.empty(len(STREETS) * NUM_SITUATIONS, width))
         self.position = nn.Parameter(torch.empty(len(POSITIONS) + 1, width))
         self.villain_position = nn.Parameter(torch.empty(len(POSITIONS), width))
         self.initiative = nn.Parameter(torch.empty(2, width))
@@ -44,33 +56,49 @@ class BettingEmbedding(nn.Module):
         self, tokens: torch.Tensor, values: torch.Tensor, seat: torch.Tensor, relpos: torch.Tensor, first: int
     ) -> torch.Tensor:
         """Return vectors (B, T - first, D) of the positions from ``first`` on."""
-        betting = read_betting(tokens, values)
-        villain = villain_seat(tokens).unsqueeze(1)  # (B, 1)
-        is_shown = tokens >= COMBO_OFFSET
-        perspective = torch.where(is_shown, seat, -1).amax(dim=1, keepdim=True)
-        role = (seat == villain) * ROLES.index("villain") + (seat == perspective) * ROLES.index("perspective")
-        num_players = (tokens < MAX_SEATS).sum(dim=1, keepdim=True)
-        faced = torch.where(betting.street == 0, betting.situation, betting.num_raises.clamp(max=_NUM_SITUATIONS - 1))
+        return self.vectors(betting_facts(tokens, values, seat, relpos, first))
 
-        is_own = seat == villain
-        put_in = torch.where(is_own, betting.added_bb, 0.0).cumsum(dim=1)
-        stack = torch.where(is_own & (tokens < MAX_SEATS), values, 0.0).sum(dim=1, keepdim=True)
-        pot = betting.pot_bb + betting.added_bb
-        left = (stack - put_in).clamp(min=0.0)
-        size = (betting.added_bb * betting.is_decision / betting.pot_bb.clamp(min=0.5)).clamp(max=_MAX_RATIO)
-        odds = betting.to_call_bb / (betting.pot_bb + betting.to_call_bb).clamp(min=0.5)
-        depth = (left / pot.clamp(min=0.5)).clamp(max=_MAX_RATIO)
-        amounts = torch.stack(
-            [pot, betting.to_call_bb, put_in, _RATIO_SCALE * size, _RATIO_SCALE * odds, _RATIO_SCALE * depth], dim=-1
-        )  # (B, T, A)
+    def vectors(self, facts: BettingFacts) -> torch.Tensor:
+        """Return the vectors (B, S, D) of facts."""
+        x = functional.embedding(facts.role, self.role)
+        x = x + functional.embedding(facts.situation, self.situation)
+        x = x + functional.embedding(facts.position, self.position)
+        x = x + functional.embedding(facts.villain_position, self.villain_position)
+        x = x + functional.embedding(facts.initiative, self.initiative)
+        return x + phi(facts.amounts).flatten(2) @ self.amount
 
-        here = slice(first, None)
-        x = functional.embedding(role[:, here], self.role)
-        x = x + functional.embedding((betting.street * _NUM_SITUATIONS + faced)[:, here], self.situation)
-        x = x + functional.embedding(_position(relpos, num_players)[:, here], self.position)
-        x = x + functional.embedding(villain_position(tokens), self.villain_position).unsqueeze(1)
-        x = x + functional.embedding(betting.has_initiative.long()[:, here], self.initiative)
-        return x + phi(amounts[:, here].float()).flatten(2) @ self.amount
+
+def betting_facts(tokens: torch.Tensor, values: torch.Tensor, seat: torch.Tensor, relpos: torch.Tensor, first: int) -> BettingFacts:
+    """Return the facts of the positions from ``first`` on of streams (B, T); ``betting_walk`` has them of one hand."""
+    betting = read_betting(tokens, values)
+    villain = villain_seat(tokens).unsqueeze(1)  # (B, 1)
+    is_shown = tokens >= COMBO_OFFSET
+    perspective = torch.where(is_shown, seat, -1).amax(dim=1, keepdim=True)
+    role = (seat == villain) * ROLES.index("villain") + (seat == perspective) * ROLES.index("perspective")
+    num_players = (tokens < MAX_SEATS).sum(dim=1, keepdim=True)
+    faced = torch.where(betting.street == 0, betting.situation, betting.num_raises.clamp(max=NUM_SITUATIONS - 1))
+
+    is_own = seat == villain
+    put_in = torch.where(is_own, betting.added_bb, 0.0).cumsum(dim=1)
+    stack = torch.where(is_own & (tokens < MAX_SEATS), values, 0.0).sum(dim=1, keepdim=True)
+    pot = betting.pot_bb + betting.added_bb
+    left = (stack - put_in).clamp(min=0.0)
+    size = (betting.added_bb * betting.is_decision / betting.pot_bb.clamp(min=MIN_POT_BB)).clamp(max=MAX_RATIO)
+    odds = betting.to_call_bb / (betting.pot_bb + betting.to_call_bb).clamp(min=MIN_POT_BB)
+    depth = (left / pot.clamp(min=MIN_POT_BB)).clamp(max=MAX_RATIO)
+    amounts = torch.stack(
+        [pot, betting.to_call_bb, put_in, RATIO_SCALE * size, RATIO_SCALE * odds, RATIO_SCALE * depth], dim=-1
+    )  # (B, T, A)
+
+    here = slice(first, None)
+    return BettingFacts(
+        role=role[:, here],
+        situation=(betting.street * NUM_SITUATIONS + faced)[:, here],
+        position=_position(relpos, num_players)[:, here],
+        villain_position=villain_position(tokens).unsqueeze(1),
+        initiative=betting.has_initiative.long()[:, here],
+        amounts=amounts[:, here].float(),
+    )
 
 
 def phi(values: torch.Tensor) -> torch.Tensor:
@@ -89,4 +117,4 @@ def _position(relpos: torch.Tensor, num_players: torch.Tensor) -> torch.Tensor:
     before_button = (num_players - relpos).clamp(max=len(POSITIONS) - 1 - _BIG_BLIND)
     ring = torch.where(relpos <= 2, _BUTTON + relpos, _BIG_BLIND + before_button)
     position = torch.where(num_players == 2, relpos, ring)
-    return torch.where(relpos == MAX_SEATS, _NO_POSITION, position)
+    return torch.where(relpos == MAX_SEATS, NO_POSITION, position)

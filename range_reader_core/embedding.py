@@ -7,6 +7,7 @@ whole stream (both stand before the hole slots); players still in are counted up
 Hole combos have no rows: their vectors are composed from cards, ranks and shape. Attention lives in ``blocks``.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,7 +16,8 @@ from torch import nn
 from torch.nn import functional
 
 from range_reader_core import cards
-from range_reader_core.betting_embedding import NUM_PHI, BettingEmbedding, phi
+from range_reader_core.betting_embedding import NUM_PHI, BettingEmbedding, BettingFacts, phi
+from range_reader_core.betting_walk import WalkedFacts, walk
 from range_reader_core.tokens import (
     CHIP_ACTIONS,
     COMBO_OFFSET,
@@ -31,6 +33,7 @@ NO_SEAT_ROW: Final = MAX_SEATS  # the row for "nobody" in the tables of seats
 NUM_ACTION_ROWS: Final = NUM_BASE_ACTIONS + COMBO_OFFSET - NUM_SEAT_TOKENS
 NUM_SEAT_ROWS: Final = MAX_SEATS + 1
 _ALL: Final = slice(None)
+_FEW_READS: Final = 4  # of so few the facts are walked
 
 
 class PositionFacts(NamedTuple):
@@ -95,15 +98,23 @@ class RangeReaderEmbedding(nn.Module):
         pair = functional.embedding(self.combo_cards[combos], card).sum(dim=-2)  # (..., 2, D) -> (..., D)
         return pair + functional.embedding(self.combo_shape[combos], self.combo_type)
 
-    def forward(self, tokens: torch.Tensor, values: torch.Tensor, first: int = 0) -> torch.Tensor:
+    def forward(
+        self, tokens: torch.Tensor, values: torch.Tensor, first: int = 0, walked: Sequence[WalkedFacts] | None = None
+    ) -> torch.Tensor:
         """Return vectors (B, T, D) for tokens (B, T) int64 and chip amounts (B, T) float32 in big blinds.
 
         With ``first`` > 0 the vectors (B, T - first, D) of the positions from there on, which must come after the hole slots.
+        ``walked`` are the facts of these positions, a read each, where the caller has walked the hand.
         """
-        facts = self.position_facts(tokens)
-        of_betting = None if self.betting is None else self.betting(tokens, values, facts.seat, facts.relpos, first)
+        if walked is None and not torch.is_grad_enabled() and tokens.device.type == "cpu" and len(tokens) <= _FEW_READS:
+            walked = [walk(*row).facts(first) for row in zip(tokens.tolist(), values.tolist(), strict=True)]
+        if walked is None:
+            facts = self.position_facts(tokens)
+            of_betting = None if self.betting is None else self.betting(tokens, values, facts.seat, facts.relpos, first)
+            facts = PositionFacts(*(fact[:, first:] for fact in facts)) if first else facts
+        else:
+            facts, of_betting = self._walked(walked, tokens.device)
         if first:
-            facts = PositionFacts(*(fact[:, first:] for fact in facts))
             tokens, values = tokens[:, first:], values[:, first:]
             x = functional.embedding(self.row_of_token[tokens], self.action)  # (B, T, D): no hole combo comes after the slots
         elif tokens.numel() < cards.NUM_COMBOS and not torch.is_grad_enabled():
@@ -121,6 +132,16 @@ class RangeReaderEmbedding(nn.Module):
         projection = self.value.transpose(1, 2).flatten(0, 1)  # (13, D, F) -> (13 * F, D)
         x = x + chips.flatten(2) @ projection
         return x if of_betting is None else x + of_betting
+
+    def _walked(self, walked: Sequence[WalkedFacts], device: torch.device) -> tuple[PositionFacts, torch.Tensor | None]:
+        """Return facts that were walked as tensors, and the vectors of the betting."""
+        rows = torch.tensor([facts.rows for facts in walked], device=device).unbind(dim=2)  # 9 of (B, S)
+        if self.betting is None:
+            return PositionFacts(*rows[:4]), None
+        amounts = torch.tensor([facts.amounts for facts in walked], device=device)
+        role, situation, position, villain_position, initiative = rows[4:]
+        of_betting = BettingFacts(role, situation, position, villain_position, initiative, amounts)
+        return PositionFacts(*rows[:4]), self.betting.vectors(of_betting)
 
 
 def _row_of_token() -> torch.Tensor:

@@ -18,43 +18,61 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from range_reader_core.betting_walk import walk
 from range_reader_core.blocks import Block, LayerCache, rms_norm
 from range_reader_core.cards import NUM_RELABELINGS
-from range_reader_core.hand_kinds import HandKinds, hand_kinds
+from range_reader_core.hand_kinds import hand_kinds
 from range_reader_core.heads import Readout
+from range_reader_core.lines import villain_seat
 from range_reader_core.model import OPENING_MARKS, RangeReaderModel, fold_opening
 from range_reader_core.orbits import average_over_stabiliser, representative_of, representatives, stabiliser
 from range_reader_core.suits import name_suits, relabelings_on
 from range_reader_core.tokens import COMMUNITY_OFFSET, FLOP, MARK_OFFSET, MAX_SEATS, PAD, RIVER, TURN
 
 _STREET_MARKS: Final = frozenset({FLOP, TURN, RIVER})
+_ALL: Final = slice(None)
 
 
 class _Named:
-    """The streams in named suits, with what the names make of the answers at the last position."""
+    """The streams in named suits, with what the names make of the answers at the last position.
 
-    def __init__(self, streams: torch.Tensor, num_read: int) -> None:
-        """Begin with streams (V, M) of which so many positions are named."""
+    Streams of one hand show the same cards, so they share names, and the tables of the head are named back once a card.
+    """
+
+    def __init__(self, model: RangeReaderModel, streams: torch.Tensor, combo_table: tuple[torch.Tensor, torch.Tensor]) -> None:
+        """Begin with streams (V, M) of which nothing is named yet, and the model's combo vectors and biases."""
+        self.model = model
         self.streams = streams
-        self.num_read = num_read
-        self.relabeling = self.alike = torch.empty(0, dtype=torch.int64)  # (V,) each
-        self.kinds: HandKinds | None = None  # None: not asked for since the last card
+        self.num_read = 0
+        self._combo_table = combo_table
+        self._vectors = self._bias = self._kind = torch.empty(0)  # (1, C, E), (C,) and (C,) in the names asked for
+        self._has_board = False
 
     def read(self, streams: torch.Tensor, num_shown: int) -> None:
         """Name streams (V, T), whose last card stands before ``num_shown``."""
         end = streams.shape[1]
         if self.num_read == 0 or self.num_read < num_shown:
-            named, self.relabeling, alike = name_suits(streams)
-            self.streams[:, :end], self.alike, self.kinds = named, alike[:, -1], None
+            first = streams[:1]
+            named, (relabeling,), alike = name_suits(first)
+            self.streams[:, :end] = torch.where(streams == first, named, streams)  # where they differ there is no card
+            back = relabelings_on(streams.device)[1][relabeling]  # (C,)
+            vectors, bias = self._combo_table
+            self._vectors, self._bias = vectors[alike[:, -1]].index_select(1, back), bias[back]
+            if self.model.config.reads_hands:
+                row = torch.zeros(1, dtype=torch.int64, device=streams.device)
+                kinds = hand_kinds(named, row, row + end - 1).with_board(_ALL)[1]  # (0 or 1, C)
+                self._has_board = len(kinds) > 0
+                self._kind = kinds.flatten()[back] if self._has_board else self._kind
         else:
             self.streams[:, self.num_read : end] = streams[:, self.num_read :]
         self.num_read = end
 
-    def keep(self, chosen: torch.Tensor) -> None:
-        """Go on with some of the villains."""
-        self.streams, self.kinds = self.streams[chosen], None
-        if self.num_read:
-            self.relabeling, self.alike = self.relabeling[chosen], self.alike[chosen]
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return scores (V, C) of hidden vectors (V, D), named as asked."""
+        logits = Readout(self.model.query(hidden), self._vectors, self._bias).logits()
+        if not self._has_board:
+            return logits
+        return logits.add_(self.model.scores_of_kinds(hidden).index_select(1, self._kind))
 
 
 class GrowingStreams:
@@ -81,8 +99,9 @@ class GrowingStreams:
         self._streams[:, : self.length] = torch.from_numpy(streams)
         self._values = torch.zeros(1, most, device=self.device)  # (1, M)
         self._values[0, : self.length] = torch.from_numpy(values)
+        self._walk = walk(streams[0].tolist(), values.tolist())
+        self._villains = villain_seat(self._streams).tolist()
         self._num_read = 0  # positions that the caches hold
-        self._named = _Named(self._streams.clone(), 0) if self.names_suits else None
         self._num_shown = self.length  # positions through the last card
         self._identity = torch.arange(NUM_RELABELINGS, device=self.device).eq(0).unsqueeze(0)  # (1, 24)
         self._pending = deque([(self.length, self._stabiliser())])
@@ -92,6 +111,7 @@ class GrowingStreams:
         self._hidden = torch.empty(0, device=self.device)  # (R, D), at the last position
         with torch.no_grad():
             self._combo_table = model.combo_table()
+        self._named = _Named(model, self._streams.clone(), self._combo_table) if self.names_suits else None
 
     @property
     def num_rows(self) -> int:
@@ -110,6 +130,8 @@ class GrowingStreams:
             raise ValueError(msg)
         self._streams[:, start:end] = torch.from_numpy(tokens).to(self.device)
         self._values[0, start:end] = torch.from_numpy(values).to(self.device)
+        for token, value in zip(tokens.tolist(), values.tolist(), strict=True):
+            self._walk.append(token, value)
         shown = np.flatnonzero((tokens >= COMMUNITY_OFFSET) & (tokens < MARK_OFFSET))
         if len(shown):
             self._num_shown = start + int(shown[-1]) + 1
@@ -123,8 +145,9 @@ class GrowingStreams:
         per_villain = len(self._relabelings)
         rows = (chosen.unsqueeze(1) * per_villain + torch.arange(per_villain, device=self.device)).flatten()  # (R',)
         self._streams = self._streams[chosen]
+        self._villains = [self._villains[place] for place in villains]
         if self._named is not None:
-            self._named.keep(chosen)
+            self._named.streams = self._named.streams[chosen]
         self._take_rows(rows)
         self._hidden = self._hidden[rows] if len(self._hidden) else self._hidden
 
@@ -132,16 +155,10 @@ class GrowingStreams:
         """Return the belief about each villain at the last position, float32 (V, C), zero where ``is_live`` (C,) is not."""
         with torch.inference_mode():
             self._catch_up()
-            query = self.model.query(self._hidden)
             if self._named is not None:
-                if self.model.config.reads_hands and self._named.kinds is None:
-                    rows = torch.arange(len(self._streams), device=self.device)
-                    self._named.kinds = hand_kinds(self._named.streams, rows, torch.full_like(rows, self._num_read - 1))
-                of_kind = self.model.kind_scores(self._hidden, self._named.kinds)
-                logits = Readout(query, *self._combo_table, self._named.alike, of_kind).logits()  # (V, C)
-                logits = logits.gather(1, relabelings_on(self.device)[1][self._named.relabeling])
+                logits = self._named.logits(self._hidden)
             else:
-                logits = Readout(query, *self._combo_table).logits()  # (R, C)
+                logits = Readout(self.model.query(self._hidden), *self._combo_table).logits()  # (R, C)
             if not self.is_averaged:
                 return logits.masked_fill_(~is_live, -torch.inf).softmax(dim=1)
             back = relabelings_on(self.device)[1][self._relabelings]  # (G, C)
@@ -166,7 +183,9 @@ class GrowingStreams:
         if self.is_averaged:
             renamed = relabelings_on(self.device)[0][self._relabelings[:, None], streams[:, None]]  # (V, G, T)
             streams = renamed.flatten(0, 1)  # (R, T)
-        x = self.model.embedding(streams, self._values[:, :end].expand(len(streams), -1), self._num_read)  # (R, S, D)
+        facts = [self._walk.facts(self._num_read, villain, end) for villain in self._villains]
+        walked = [fact for fact in facts for _ in self._relabelings]
+        x = self.model.embedding(streams, self._values[:, :end].expand(len(streams), -1), self._num_read, walked)  # (R, S, D)
         first = self._num_read
         if self.model.config.folds_opening:
             opening = OPENING_MARKS + int((streams[0] < MAX_SEATS).sum())

@@ -43,10 +43,13 @@ class Readout(NamedTuple):
 
     def logits(self) -> torch.Tensor:
         """Return unmasked scores (N, C)."""
-        order, runs = self.runs()
-        query = self.query if self.alike is None else self.query[order]
-        parts = [torch.addmm(self.combo_bias, query[run], self.combo_vectors[table].T) for table, run in runs]
-        logits = parts[0] if self.alike is None else torch.cat(parts)[order.argsort()]
+        if self.alike is None:
+            logits = torch.addmm(self.combo_bias, self.query, self.combo_vectors[0].T)
+        else:
+            order, runs = self.runs()
+            query = self.query[order]
+            parts = [torch.addmm(self.combo_bias, query[run], self.combo_vectors[table].T) for table, run in runs]
+            logits = parts[0] if len(runs) == 1 else torch.cat(parts)[order.argsort()]
         if self.of_kind is not None:
             scores, kinds = self.of_kind
             rows, kind = kinds.with_board(slice(None))

@@ -33,8 +33,8 @@ SITUATIONS: Final = ("unopened", "limped", "raised", "3-bet", "4-bet+")
 """What a player faces before the flop."""
 
 _BOARD_CARDS: Final = sum(BOARD_CARDS.values())
-_EPSILON_BB: Final = 1e-3  # values are float32 big blinds; a raise of less is rounding
-_CHIP_ACTIONS: Final = (BaseAction.POST_BLIND, BaseAction.CALL, BaseAction.BET, BaseAction.RAISE, BaseAction.ALL_IN)
+EPSILON_BB: Final = 1e-3  # values are float32 big blinds; a raise of less is rounding
+PRICED_ACTIONS: Final = (BaseAction.POST_BLIND, BaseAction.CALL, BaseAction.BET, BaseAction.RAISE, BaseAction.ALL_IN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def read_betting(stream: torch.Tensor, values: torch.Tensor) -> Betting:
     is_villain = is_decision & (seat == villain_seat(stream)[:, None])
     starts = _street_starts(stream)  # (B, T)
 
-    is_priced = is_seated & torch.isin(action, torch.tensor(_CHIP_ACTIONS, device=stream.device))
+    is_priced = is_seated & torch.isin(action, torch.tensor(PRICED_ACTIONS, device=stream.device))
     is_ante = is_seated & (action == BaseAction.POST_ANTE)
     added = torch.where(is_priced | is_ante, values.double(), 0.0)  # (B, T)
     own = torch.zeros((*stream.shape, MAX_SEATS), dtype=torch.float64, device=stream.device)
@@ -156,7 +156,7 @@ def read_betting(stream: torch.Tensor, values: torch.Tensor) -> Betting:
     price_before = _before(price, starts)
     owed = price_before - (committed - own).gather(2, seat[:, :, None])[:, :, 0]
     is_raise = (action == BaseAction.BET) | (action == BaseAction.RAISE)
-    is_raising_all_in = (action == BaseAction.ALL_IN) & (price > price_before + _EPSILON_BB)
+    is_raising_all_in = (action == BaseAction.ALL_IN) & (price > price_before + EPSILON_BB)
     is_aggressive = is_decision & (is_raise | is_raising_all_in)
     num_raises = _since(is_aggressive.long().cumsum(1), starts)
     is_limp = is_decision & (num_raises == 0) & _is_call(action)

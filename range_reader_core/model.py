@@ -163,9 +163,14 @@ class RangeReaderModel(nn.Module):
         if (kinds is None) == self.config.reads_hands:
             msg = "readout: expected the kinds of hands at each vector's position where, and only where, the model reads hands"
             raise ValueError(msg)
-        if kinds is None or not isinstance(self.head, ComposedHead) or self.head.kinds is None:
-            return None
-        return KindScores(self.head.kinds(hidden), kinds)
+        return None if kinds is None else KindScores(self.scores_of_kinds(hidden), kinds)
+
+    def scores_of_kinds(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the score (N, K) of every kind of hand at hidden vectors (N, D) float32; for a model that reads hands."""
+        assert isinstance(self.head, ComposedHead)
+        assert self.head.kinds is not None
+        scores: torch.Tensor = self.head.kinds(hidden)
+        return scores
 
     def embed(self, tokens: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """Return the vectors that enter the blocks, (B, T, D)."""
