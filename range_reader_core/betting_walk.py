@@ -5,6 +5,7 @@ them costs more than all that the stream says; a walk takes a tenth of their tim
 What the facts mean is said where they are computed for batches; a test holds the two to each other at every position.
 """
 
+import functools
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -51,7 +52,7 @@ class BettingWalk:
         """Stand before the first token."""
         self._places: list[_Place] = []
         self._stacks = [0.0] * MAX_SEATS
-        self._num_players = self._villain = 0
+        self.num_players = self._villain = 0
         self._perspective = _NO_SEAT
         self._button = self._num_folded = self._slots_begin = self._street = self._num_raises = 0
         self._has_limper = False
@@ -68,7 +69,7 @@ class BettingWalk:
             to_call = max(self._price - self._committed[seat], 0.0)
             odds = to_call / max(self._pot + to_call, MIN_POT_BB)
             if action == BaseAction.SIT:
-                self._num_players += 1
+                self.num_players += 1
                 self._stacks[seat] += value
             elif action == BaseAction.IS_BUTTON:
                 self._button = seat
@@ -94,16 +95,13 @@ class BettingWalk:
         """Return the facts of the positions ``first`` to ``end``, about the villain that the tokens name or another seat."""
         villain = self._villain if villain is None else villain
         places = self._places[first:end]
-        positions = [self._position(seat) for seat in range(MAX_SEATS)]
-        relpos = [(seat - self._button) % max(self._num_players, 1) for seat in range(MAX_SEATS)]
+        relpos, positions = _around_button(self.num_players, self._button)
         roles = [_OTHER] * (_NO_SEAT + 1)
         roles[self._perspective] = _PERSPECTIVE
         roles[_NO_SEAT] = _OTHER
         roles[villain] = _VILLAIN
-        positions.append(NO_POSITION)
-        relpos.append(_NO_SEAT)
         stack, villain_position = self._stacks[villain], positions[villain]
-        n = self._num_players
+        n = self.num_players
         rows: list[tuple[int, ...]] = []
         amounts: list[tuple[float, ...]] = []
         for seat, num_folded, situation, pot, to_call, size, odds, initiative, put_in_by_seat in places:
@@ -144,14 +142,6 @@ class BettingWalk:
             return self._street * NUM_SITUATIONS + min(self._num_raises, most)
         return min(_RAISED - 1 + self._num_raises, most) if self._num_raises else int(self._has_limper)
 
-    def _position(self, seat: int) -> int:
-        after_button = (seat - self._button) % max(self._num_players, 1)
-        if self._num_players == 2:
-            return after_button
-        if after_button <= 2:
-            return _BUTTON + after_button
-        return _BIG_BLIND + min(self._num_players - after_button, _MOST_BEFORE_BUTTON)
-
 
 def walk(stream: Iterable[int], values: Iterable[float]) -> BettingWalk:
     """Return the walk over a whole stream."""
@@ -159,3 +149,18 @@ def walk(stream: Iterable[int], values: Iterable[float]) -> BettingWalk:
     for token, value in zip(stream, values, strict=True):
         walked.append(token, value)
     return walked
+
+
+@functools.cache
+def _around_button(num_players: int, button: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return each seat's place after the button and its position, nobody's last."""
+    relpos = [(seat - button) % max(num_players, 1) for seat in range(MAX_SEATS)]
+    return (*relpos, _NO_SEAT), (*(_position(num_players, after_button) for after_button in relpos), NO_POSITION)
+
+
+def _position(num_players: int, after_button: int) -> int:
+    if num_players == 2:
+        return after_button
+    if after_button <= 2:
+        return _BUTTON + after_button
+    return _BIG_BLIND + min(num_players - after_button, _MOST_BEFORE_BUTTON)

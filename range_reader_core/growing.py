@@ -27,7 +27,7 @@ from range_reader_core.lines import villain_seat
 from range_reader_core.model import OPENING_MARKS, RangeReaderModel, fold_opening
 from range_reader_core.orbits import average_over_stabiliser, representative_of, representatives, stabiliser
 from range_reader_core.suits import name_suits, relabelings_on
-from range_reader_core.tokens import COMMUNITY_OFFSET, FLOP, MARK_OFFSET, MAX_SEATS, PAD, RIVER, TURN
+from range_reader_core.tokens import COMMUNITY_OFFSET, FLOP, MARK_OFFSET, PAD, RIVER, TURN
 
 _STREET_MARKS: Final = frozenset({FLOP, TURN, RIVER})
 _ALL: Final = slice(None)
@@ -79,7 +79,13 @@ class GrowingStreams:
     """Streams of one hand that differ in their hole slots alone."""
 
     def __init__(
-        self, model: RangeReaderModel, streams: npt.NDArray[np.int64], values: npt.NDArray[np.float32], *, is_averaged: bool
+        self,
+        model: RangeReaderModel,
+        streams: npt.NDArray[np.int64],
+        values: npt.NDArray[np.float32],
+        *,
+        is_averaged: bool,
+        combo_table: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
         """Begin with streams (V, T) through their hole slots and the values (T,) that they share.
 
@@ -88,6 +94,7 @@ class GrowingStreams:
             streams: at least through the hole slots, at most ``max_positions`` long.
             values: big blinds.
             is_averaged: over suit relabelings; else a single forward, which is all that a model that names suits needs.
+            combo_table: the model's, where the caller keeps it.
         """
         self.model = model
         self.device = next(model.parameters()).device
@@ -110,7 +117,7 @@ class GrowingStreams:
         self._caches = self._new_caches(num_villains * len(self._relabelings))
         self._hidden = torch.empty(0, device=self.device)  # (R, D), at the last position
         with torch.no_grad():
-            self._combo_table = model.combo_table()
+            self._combo_table = model.combo_table() if combo_table is None else combo_table
         self._named = _Named(model, self._streams.clone(), self._combo_table) if self.names_suits else None
 
     @property
@@ -184,11 +191,11 @@ class GrowingStreams:
             renamed = relabelings_on(self.device)[0][self._relabelings[:, None], streams[:, None]]  # (V, G, T)
             streams = renamed.flatten(0, 1)  # (R, T)
         facts = [self._walk.facts(self._num_read, villain, end) for villain in self._villains]
-        walked = [fact for fact in facts for _ in self._relabelings]
+        walked = [of_villain for of_villain in facts for _ in range(len(self._relabelings))]
         x = self.model.embedding(streams, self._values[:, :end].expand(len(streams), -1), self._num_read, walked)  # (R, S, D)
         first = self._num_read
         if self.model.config.folds_opening:
-            opening = OPENING_MARKS + int((streams[0] < MAX_SEATS).sum())
+            opening = OPENING_MARKS + self._walk.num_players
             x = x if first else fold_opening(x, streams)[0]
             first = max(first - opening, 0)
         last = len(self._caches) - 1

@@ -234,7 +234,14 @@ class RangeReader:
         """
         known = {} if hero is None or hero_cards is None else {hero: hero_cards}
         hand = hand_so_far(stacks=stacks, button=button, big_blind=big_blind, hole_cards=known)
-        return HandSession(self.model, hand, hero, num_relabelings=num_relabelings, temperature=self.sidecar.temperature)
+        return HandSession(
+            self.model,
+            hand,
+            hero,
+            num_relabelings=num_relabelings,
+            temperature=self.sidecar.temperature,
+            combo_table=self._combo_table,
+        )
 
     def _batches(self, requests: Sequence[ReadRequest]) -> Iterator[_RequestBatch]:
         """Yield the requests encoded, alike in length within a batch."""

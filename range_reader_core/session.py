@@ -105,6 +105,7 @@ class HandSession:
         *,
         num_relabelings: int = cards.NUM_RELABELINGS,
         temperature: float = 1.0,
+        combo_table: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
         """Begin with a hand so far, usually one without events.
 
@@ -114,6 +115,7 @@ class HandSession:
             perspective: the seat that reads; None for a watcher who sees no cards.
             num_relabelings: 24 averages over suits, 1 is a single forward.
             temperature: of the beliefs, as ``RangeReader`` has it.
+            combo_table: the model's, where the caller keeps it.
 
         Raises:
             ValueError: there is no such seat, or its cards are unknown.
@@ -127,7 +129,7 @@ class HandSession:
         opening = replace(hand, events=())
         reads = [self._encoder.encode(opening, villain, perspective) for villain in self._villains]
         streams = np.stack([read.tokens for read in reads]).astype(np.int64)  # (V, T)
-        self._growing = GrowingStreams(model, streams, reads[0].values, is_averaged=num_relabelings > 1)
+        self._growing = GrowingStreams(model, streams, reads[0].values, is_averaged=num_relabelings > 1, combo_table=combo_table)
         self._append(hand)
 
     def observe(self, event: Event) -> None:
