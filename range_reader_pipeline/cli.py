@@ -110,6 +110,10 @@ def run(
         from range_reader_pipeline.config import TrainingConfig, core_train_config, first_look_minutes
         from range_reader_pipeline.headless import run_everything
 
+        if paths.root.exists() and not paths.root.is_dir():
+            msg = f"{paths.root} is no folder; point HOME_DIR=<folder> (or RANGE_READER_HOME, or --home) at one"
+            raise ValueError(msg)
+
         # A wrong preset, budget or device is said now, not after an hour of encoding.
         has_gpu = choose_device(device).type == "cuda"
         if will_deal(paths):

@@ -64,10 +64,9 @@ class TrainingReporter:
     def _progress(self, event: "Progress") -> None:
         self._budget_s = event.budget_s
         best = f"  kept val mrr {self._kept_mrr:.4f}" if self._kept_mrr else ""
-        left_s = max(event.budget_s - event.elapsed_s, 0.0)
-        self._log.info(
-            f"step {event.step:,}  {event.reads_per_s:,.0f} reads/s  loss {event.loss_nats:.3f} nats{best}  {left_s:.0f} s left"
-        )
+        left_s = event.budget_s - event.elapsed_s
+        left = f"  {left_s:.0f} s left" if left_s > 0 else ""
+        self._log.info(f"step {event.step:,}  {event.reads_per_s:,.0f} reads/s  loss {event.loss_nats:.3f} nats{best}{left}")
         values = {"live/step": event.step, "live/reads_per_s": event.reads_per_s, "live/loss_nats": event.loss_nats}
         self._observe_sparingly("progress", event.elapsed_s, values)
 

@@ -210,6 +210,14 @@ def test_run_with_nothing_but_refusals_shows_the_reasons(tmp_path: Path) -> None
     _assert_one_line(_run(tmp_path / "home", tmp_path / "ohh"), 1, "REC_NOT_OHH")
 
 
+def test_run_refuses_a_home_that_is_a_file(tmp_path: Path) -> None:
+    """Prevents "Not a directory" about a path nobody typed, after the first steps have run."""
+    (tmp_path / "home").write_text("a note")
+    result = _run(tmp_path / "home", tmp_path)
+    _assert_one_line(result, 1, "home is no folder", "HOME_DIR")
+    assert "arena_hands" not in result.output
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
