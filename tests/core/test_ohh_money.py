@@ -236,11 +236,11 @@ def test_row_65_a_hand_in_another_reading_than_its_file_is_refused() -> None:
 
 def test_a_long_undecided_file_is_read_in_bounded_steps() -> None:
     """A file of ambiguous hands must not be held in memory to its end."""
-    data = io.BytesIO(b"\n".join(line(ambiguous(index)) for index in range(600)))
+    data = io.BytesIO(b"\n".join(line(ambiguous(index)) for index in range(12_000)))
     results = parse_ohh(data, "file.ohh")
     next(results)
     assert data.tell() < len(data.getvalue()) * 0.6
-    assert sum(isinstance(found, CanonicalHand) for found in results) == 599
+    assert sum(isinstance(found, CanonicalHand) for found in results) == 11_999
 
 
 def noisy(scale: float) -> Json:

@@ -14,8 +14,10 @@ from tests.pipeline.trained import Chain
 
 
 def _tick(paths: HomePaths) -> dg.RunRequest | dg.SkipReason:
-    context = dg.build_schedule_context(scheduled_execution_time=datetime(2026, 1, 2, 3, tzinfo=UTC))
-    tick = nightly_training(context, home=HomeResource(home=str(paths.root)))
+    with dg.build_schedule_context(
+        scheduled_execution_time=datetime(2026, 1, 2, 3, tzinfo=UTC), resources={"home": HomeResource(home=str(paths.root))}
+    ) as context:
+        tick = nightly_training(context)
     assert isinstance(tick, dg.RunRequest | dg.SkipReason)
     return tick
 
