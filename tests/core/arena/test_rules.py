@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from range_reader_core.arena.deal import Seating, TableSettings, posts
@@ -47,6 +47,7 @@ def test_pokerkit_agrees_on_odd_stacks_and_antes(
     stacks: list[int], ante: int, small_blind: int, has_straddle: bool, button: int, seed: int
 ) -> None:
     """Posts that bust a player, blinds that nobody can cover and crumbs behind are where engines go wrong."""
+    assume(len(stacks) > 2 or small_blind < 20)  # PokerKit tells heads-up blinds apart by size, and lets the other open if equal
     table = TableSettings(max_players=6, small_blind=small_blind, big_blind=20, ante=ante)
     seating = one_table(table, stacks, button=button % len(stacks), has_straddle=has_straddle)
     hands = random_play(table, seating, np.random.default_rng(seed), raise_share=0.5)
