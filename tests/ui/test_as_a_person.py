@@ -54,7 +54,10 @@ def materialize_all(server: LiveServer, page: Any) -> None:
     page.goto(f"{server.url}/asset-groups")
     page.get_by_role("button", name="Hide navigation").click()
     page.wait_for_timeout(3000)  # the layout settles
-    page.wait_for_function("!document.body.innerText.includes('Loading...')")
+    for _ in range(60):  # the page's policy refuses scripts from outside, so it is looked at from here
+        if "Loading..." not in page.locator("body").inner_text():
+            break
+        page.wait_for_timeout(500)
     shoot(page, "graph")
     page.set_viewport_size({"width": 1500, "height": 900})
 
