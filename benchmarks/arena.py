@@ -1,9 +1,11 @@
 """What the arena deals and what its oracle knows: hands a second, memory, calibration, and a model's share of the ceiling.
 
-``python -m benchmarks.arena [--hands 20000] [--skip-oracle] [--home HOME]``. Dealing is at six players on this process's one
-thread, writing included, by the wall clock and by processor time, which other programs disturb less. The oracle reads heads-up
-hands; bins are of the probability of single combos, ten of them, and an error counts against the spread of whole hands. ``--home``
-grades the kept checkpoint of a home of arena hands beside both oracles.
+``python -m benchmarks.arena [--hands 20000] [--skip-oracle] [--train-seconds 240] [--home HOME]``. Dealing is at six players on
+this process's one thread, writing included, by the wall clock and by processor time, which other programs disturb less. The oracle
+reads heads-up hands; bins are of the probability of single combos, ten of them, and an error counts against the spread of whole
+hands. Beside it read a ``cpu`` model and the counting baselines, which learnt on as many other hands. ``--home`` grades the kept
+checkpoint of a home of arena hands beside both oracles, at all positions and from the villain's first chips on, which is where
+they can be compared.
 """
 
 import argparse
@@ -11,21 +13,26 @@ import os
 import resource
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from range_reader_core.baselines import LiveUniformReader, StaticRangeReader
-from range_reader_core.ceilings import format_share, share_of_reads
+from range_reader_core.ceilings import EnteredScores, format_share, share_of_reads
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.evaluation import Reader, ReadScores, ScoredPositions, evaluate
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.metrics import LOSS, MRR
+from range_reader_core.presets import cpu
 from range_reader_core.reads import Reads
 from range_reader_core.tracker_baselines import fit_trackers
+from range_reader_core.training import train
 from range_reader_pipeline.arena_ceiling import oracles
 from range_reader_pipeline.arena_config import ArenaConfig
 from range_reader_pipeline.arena_folder import deal_files, own_files, planned
+from range_reader_pipeline.grading import model_reader, readers
 from range_reader_pipeline.hand_files import parse_file
 from range_reader_pipeline.paths import HomePaths, home_paths
 
@@ -39,6 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hands", type=int, default=20_000, help="hands dealt for each figure")
     parser.add_argument("--skip-oracle", action="store_true", help="only deal")
+    parser.add_argument("--train-seconds", type=float, default=240.0, help="of the model beside the oracle; 0 leaves it out")
     parser.add_argument("--home", help="a home whose kept checkpoint is graded on its test reads")
     parser.add_argument("--max-reads", type=int, default=6_000, help="reads graded of --home")
     options = parser.parse_args()
@@ -49,7 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         dealing(Path(folder), options.hands)
         if not options.skip_oracle:
-            heads_up(Path(folder), options.hands)
+            heads_up(Path(folder), options.hands, options.train_seconds)
 
 
 def dealing(folder: Path, num_hands: int) -> None:
@@ -70,22 +78,48 @@ def dealing(folder: Path, num_hands: int) -> None:
     print(f"four times the hands: {peaks[1] - peaks[0]:+.0f} MB of peak memory")
 
 
-def heads_up(folder: Path, num_hands: int) -> None:
+def heads_up(folder: Path, num_hands: int, train_seconds: float) -> None:
     """Print the oracle's calibration and its loss beside every reader that has no policies."""
     paths = deal_to(folder / "heads_up", ArenaConfig(hands=num_hands, min_players=2, max_players=2, seed=1))
     reads = reads_of(paths)
     known, unknown = oracles(paths, reads, print)
     others = deal_to(folder / "heads_up_train", ArenaConfig(hands=num_hands, min_players=2, max_players=2, seed=2))
-    train = reads_of(others)
-    print(f"{num_hands:,} heads-up hands, {reads.num_reads:,} reads; baselines learnt on as many other hands")
+    learnt_on = reads_of(others)
+    print(f"{num_hands:,} heads-up hands, {reads.num_reads:,} reads; other readers learnt on as many other hands")
     bins = Bins(reads)
     print_scores(evaluate([known], reads, observers=[bins.observe]))
     for line in bins.lines():
         print(line)
     some = reads.take(np.arange(min(COMPARED_READS, reads.num_reads)))
     print(f"all readers on {some.num_reads:,} of these reads")
-    readers: list[Reader] = [known, unknown, LiveUniformReader(), StaticRangeReader.fit(train), *fit_trackers(train, train)]
-    print_scores(evaluate(readers, some))
+    readers: list[Reader] = [
+        known,
+        unknown,
+        LiveUniformReader(),
+        StaticRangeReader.fit(learnt_on),
+        *fit_trackers(learnt_on, learnt_on),
+    ]
+    if train_seconds > 0:
+        readers.append(trained(learnt_on, train_seconds, folder / "run"))
+    entered = EnteredScores(len(readers), some.num_reads)
+    scores = evaluate(readers, some, observers=[entered.observe])
+    print_scores(scores)
+    print_scores(entered.of(scores), "from the villain's first chips on")
+
+
+def trained(reads: Reads, seconds: float, run_folder: Path) -> Reader:
+    """Return a ``cpu`` model trained for so long on nine tenths of the hands; the others choose its checkpoint."""
+    is_val = reads.hand_index % 10 == 0
+    config = replace(cpu(), budget_seconds=seconds)
+    train(
+        config,
+        reads.take(np.flatnonzero(~is_val)),
+        reads.take(np.flatnonzero(is_val)),
+        run_folder,
+        device=torch.device("cpu"),
+        identity="heads-up",
+    )
+    return model_reader(run_folder, num_relabelings=1, device="cpu")
 
 
 class Bins:
@@ -131,7 +165,6 @@ class Bins:
 
 def grade_home(paths: HomePaths, max_reads: int) -> None:
     """Print the share of the ceiling of a home's kept checkpoint."""
-    from range_reader_pipeline.grading import readers
     from range_reader_pipeline.run_store import RunStore
     from range_reader_pipeline.shards import load_split
 
@@ -143,14 +176,17 @@ def grade_home(paths: HomePaths, max_reads: int) -> None:
     best = oracles(paths, reads, print)
     few = readers(paths.runs / run.run_id, run.static_class_counts, num_relabelings=24, device="cpu")
     print(f"run {run.run_id}: {run.seconds / 60:.1f} minutes, {reads.num_reads:,} test reads")
-    scores = evaluate([*few, *best], reads)
-    print_scores(scores)
+    entered = EnteredScores(len(few) + len(best), reads.num_reads)
+    everywhere = evaluate([*few, *best], reads, observers=[entered.observe])
+    print_scores(everywhere)
+    scores = entered.of(everywhere)
+    print_scores(scores, "from the villain's first chips on")
     for oracle in best:
         print(format_share(share_of_reads(scores, floor=few[1].name, oracle=oracle.name, generator=np.random.default_rng(SEED))))
-    by_street(scores[0], scores[1], scores[-2])
+    by_outcome(scores[0], scores[1], scores[-2])
 
 
-def by_street(model: ReadScores, floor: ReadScores, oracle: ReadScores) -> None:
+def by_outcome(model: ReadScores, floor: ReadScores, oracle: ReadScores) -> None:
     """Print the share in nats by what became of the villain."""
     from range_reader_core.masks import STRATA
 
@@ -163,8 +199,9 @@ def by_street(model: ReadScores, floor: ReadScores, oracle: ReadScores) -> None:
             print(f"  {name:<14}{count:>9,} positions  oracle gains {(losses[1] - losses[2]) / count:.3f} nats, share {share:.1%}")
 
 
-def print_scores(scores: tuple[ReadScores, ...]) -> None:
+def print_scores(scores: tuple[ReadScores, ...], where: str = "everywhere") -> None:
     """Print loss and mrr of each reader."""
+    print(f"{where}, {scores[0].num_positions.sum():,} positions of {len(scores[0].num_positions):,} reads:")
     for part in scores:
         count = part.num_positions.sum()
         loss, mrr = (part.metric_sums[:, metric].sum() / count for metric in (LOSS, MRR))

@@ -3,18 +3,22 @@
 The best possible reader is known only where the players' policies are, as on arena hands. Gains are of the same reads, so the
 share's interval is by the same bootstrap over hands. A model that beats the reader that knows everything public has seen
 something hidden.
+
+Shares count positions from the villain's first chips on. A seat that folds without any is never asked for, so before that *being
+asked for* tells that the villain will play, which a model learns from its reads and no rule of the game says.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from range_reader_core.evaluation import PointScores, ReadScores
+from range_reader_core.evaluation import PointScores, ReadScores, ScoredPositions
 from range_reader_core.intervals import central_interval, resampled_means
-from range_reader_core.metrics import LOSS, MRR
+from range_reader_core.masks import has_entered
+from range_reader_core.metrics import LOSS, METRICS, MRR
 from range_reader_core.tables import Estimate
 
 _Scores = TypeVar("_Scores", ReadScores, PointScores)
@@ -33,11 +37,46 @@ class CeilingShare:
     ahead_mrr: Estimate  # the model's mrr minus the oracle's; positive: the model is better
 
 
+class EnteredScores:
+    """An observer of ``evaluate`` that sums what readers score from the villain's first chips on."""
+
+    def __init__(self, num_readers: int, num_reads: int) -> None:
+        """Start with nothing counted."""
+        self._sums = np.zeros((num_readers, num_reads, len(METRICS)))
+        self._counts = np.zeros((num_readers, num_reads), dtype=np.int64)
+
+    def observe(self, scored: ScoredPositions) -> None:
+        """Count a batch of a reader's positions in."""
+        batch, rows = scored.part.batch, scored.part.rows
+        is_in = has_entered(batch.tokens)[rows, scored.part.positions]  # (N,)
+        indices = batch.read_index.cpu().numpy()
+        sums = scored.columns.new_zeros((len(indices), len(METRICS))).index_add_(0, rows[is_in], scored.columns[is_in])
+        self._sums[scored.reader, indices] = sums.cpu().numpy()
+        self._counts[scored.reader, indices] = rows[is_in].bincount(minlength=len(indices)).cpu().numpy()
+
+    def of(self, scores: Sequence[ReadScores]) -> tuple[ReadScores, ...]:
+        """Return these scores at the positions counted here, without the reads that have none of them.
+
+        Args:
+            scores: of all readers of the evaluation that was observed, in its order.
+        """
+        return tuple(
+            replace(
+                part,
+                metric_sums=sums[counts > 0],
+                num_positions=counts[counts > 0],
+                stratum=part.stratum[counts > 0],
+                hand_index=part.hand_index[counts > 0],
+            )
+            for part, sums, counts in zip(scores, self._sums, self._counts, strict=True)
+        )
+
+
 def share_of_reads(scores: Sequence[ReadScores], *, floor: str, oracle: str, generator: np.random.Generator) -> CeilingShare:
-    """Return the first reader's share over all supervised positions.
+    """Return the first reader's share over all positions of the scores.
 
     Args:
-        scores: of readers evaluated together, the model first.
+        scores: of readers evaluated together, the model first; ``EnteredScores`` leaves the positions that can be compared.
         floor: name of the blind reader.
         oracle: name of the best possible reader.
         generator: draws the hands for the intervals.
@@ -63,7 +102,7 @@ def format_share(share: CeilingShare) -> str:
     """Return a line for people."""
     return (
         f"share of the ceiling ({share.oracle}): {_percent(share.share_nats)} of its nats, {_percent(share.share_mrr)} of its mrr, "
-        f"beyond {share.floor}"
+        f"beyond {share.floor}, from the villain's first chips on"
     )
 
 

@@ -49,6 +49,28 @@ def is_supervised(stream: torch.Tensor) -> torch.Tensor:
     return is_after_predict & is_through_fold & (stream != tokens.PAD)
 
 
+def has_entered(stream: torch.Tensor) -> torch.Tensor:
+    """Return where the villain has put chips in of its own will: from its first call, bet, raise or all-in on.
+
+    Villains are read only if they do so at some time of their hand (``reads``), which a stream cannot tell before.
+
+    Args:
+        stream: (B, T) int64 tokens, right-padded.
+
+    Returns:
+        (B, T) bool, the position of that action included; nothing where the stream names no villain.
+
+    Raises:
+        ValueError: the stream is not a (B, T) int64 tensor.
+    """
+    _check_stream(stream)
+    is_predict = _is_action(stream, BaseAction.PREDICT_HOLE)
+    villain = torch.where(is_predict.any(1), _villain(stream, is_predict), -1)  # (B,)
+    first, end = int(BaseAction.CALL) * MAX_SEATS, (int(BaseAction.ALL_IN) + 1) * MAX_SEATS
+    is_entry = (stream >= first) & (stream < end) & (stream % MAX_SEATS == villain[:, None])
+    return is_entry.cumsum(1) > 0
+
+
 def visible_cards(stream: torch.Tensor) -> torch.Tensor:
     """Return which cards are in sight, (B, T, 52) bool, from (B, T) int64 tokens.
 
@@ -161,8 +183,12 @@ def _is_board(stream: torch.Tensor) -> torch.Tensor:
 
 
 def _is_villain_fold(stream: torch.Tensor, is_predict: torch.Tensor) -> torch.Tensor:
-    villain = ((stream - int(BaseAction.PREDICT_HOLE) * MAX_SEATS) * is_predict).sum(1)  # (B,)
-    return stream == int(BaseAction.FOLD) * MAX_SEATS + villain[:, None]
+    return stream == int(BaseAction.FOLD) * MAX_SEATS + _villain(stream, is_predict)[:, None]
+
+
+def _villain(stream: torch.Tensor, is_predict: torch.Tensor) -> torch.Tensor:
+    """Return the seat that each stream asks for, (B,); 0 where it asks for none."""
+    return ((stream - int(BaseAction.PREDICT_HOLE) * MAX_SEATS) * is_predict).sum(1)
 
 
 def _num_board_cards(stream: torch.Tensor) -> torch.Tensor:

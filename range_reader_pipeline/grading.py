@@ -192,7 +192,7 @@ def grade(
     import numpy as np
 
     from range_reader_core.calibration import ReliabilitySums
-    from range_reader_core.ceilings import share_of_reads
+    from range_reader_core.ceilings import EnteredScores, share_of_reads
     from range_reader_core.evaluation import ScoredPositions, evaluate
     from range_reader_core.inference import choose_device
     from range_reader_core.strata import StreetScores, failure_table, read_groups, worst_reads
@@ -201,8 +201,11 @@ def grade(
     reads, generator = subject.reads, np.random.default_rng(BOOTSTRAP_SEED)
     by_street = StreetScores([reader.name for reader in all_readers], reads)
     reliability = ReliabilitySums(all_readers[0].name, reads, generator=np.random.default_rng(BOOTSTRAP_SEED))
+    entered = EnteredScores(len(all_readers) + len(best_readers), reads.num_reads) if best_readers else None
 
     def observe(scored: ScoredPositions) -> None:
+        if entered is not None:
+            entered.observe(scored)
         if scored.reader < len(all_readers):
             by_street.observe(scored)
             reliability.observe(scored)
@@ -215,6 +218,7 @@ def grade(
         observers=[observe],
     )
     names = [reader.name for reader in best_readers]
+    comparable = scores if entered is None else entered.of(scores)
     groups = read_groups(reads)
     watcher, cards_are_worth = _grade_watcher(subject, all_readers, log)
     return Grades(
@@ -225,7 +229,8 @@ def grade(
         watcher=watcher,
         cards_are_worth=cards_are_worth,
         shares=tuple(
-            share_of_reads(scores, floor=UNIFORM, oracle=name, generator=np.random.default_rng(BOOTSTRAP_SEED)) for name in names
+            share_of_reads(comparable, floor=UNIFORM, oracle=name, generator=np.random.default_rng(BOOTSTRAP_SEED))
+            for name in names
         ),
     )
 

@@ -17,7 +17,7 @@ from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import EVALUATE, GROUP, STAGE_TAG
 
 NAME: Final = "stratified_eval"
-CODE_VERSION: Final = "4"
+CODE_VERSION: Final = "5"
 
 
 @dg.asset(
@@ -37,7 +37,7 @@ CODE_VERSION: Final = "4"
         "position and preflop line, strength after the flop. The lead over the best of them is the number to quote. Intervals are "
         "95%, by bootstrap over hands.\n\n"
         "Of the arena's hands the best possible read is known: *oracle* is that reader, and `share_of_ceiling_nats` how much of "
-        "what it gains over a blind guess the model gains.\n\n"
+        "what it gains over a blind guess the model gains, from the villain's first chips on.\n\n"
         "`least_lead` shows where the model is weakest, `calibration_by_group` whether its probabilities mean what they say, "
         "`worst_hands` the hands it read worst."
     ),

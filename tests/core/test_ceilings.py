@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
-from range_reader_core.ceilings import format_share, share_at_point, share_of_reads
-from range_reader_core.evaluation import PointScores, ReadScores
+from range_reader_core import tokens
+from range_reader_core.baselines import LiveUniformReader, StaticRangeReader
+from range_reader_core.ceilings import EnteredScores, format_share, share_at_point, share_of_reads
+from range_reader_core.encoder import HandEncoder
+from range_reader_core.evaluation import PointScores, Reader, ReadScores, ScoredPositions, evaluate
 from range_reader_core.masks import POINTS
 from range_reader_core.metrics import LOSS, METRICS, MRR
 from range_reader_core.tables import sharpening_table, stratified_table
+from tests.core.hands import random_hands
 
 
 def scores(reader: str, losses: list[float], mrrs: list[float]) -> ReadScores:
@@ -70,6 +74,31 @@ def test_an_oracle_that_reads_nothing_is_refused() -> None:
         )
     with pytest.raises(ValueError, match="no scores of 'oracle'"):
         share_of_reads([MODEL, FLOOR], floor="floor", oracle="oracle", generator=np.random.default_rng(0))
+
+
+def test_positions_before_the_first_chips_do_not_count() -> None:
+    """A seat is asked for only if it puts chips in, which a model may know and the oracle does not: such positions are left out."""
+    reads, _ = HandEncoder().encode_hands(random_hands(3, 60))
+    readers: list[Reader] = [LiveUniformReader(), StaticRangeReader(class_counts=np.arange(169.0))]
+    entered = EnteredScores(2, reads.num_reads)
+    expected = np.zeros((2, 2))  # sum and number of losses
+
+    def observe(scored: ScoredPositions) -> None:
+        entered.observe(scored)
+        part = scored.part
+        for index, (row, position) in enumerate(zip(part.rows.tolist(), part.positions.tolist(), strict=True)):
+            names = [tokens.describe(token) for token in part.batch.tokens[row, : position + 1].tolist()]
+            seat = next(name for name in names if name.startswith("predict_hole")).partition("@")[2]
+            if any(f"{action}@{seat}" in names for action in ("call", "bet", "raise", "all_in")):
+                expected[scored.reader] += scored.columns[index, LOSS].item(), 1
+
+    parts = entered.of(evaluate(readers, reads, observers=[observe]))
+    assert 0 < expected[0, 1] < sum(int(part.num_positions.sum()) for part in evaluate(readers[:1], reads))
+    for part, (loss, count) in zip(parts, expected, strict=True):
+        assert part.num_positions.min() > 0
+        assert len(part.metric_sums) == len(part.num_positions) == len(part.stratum) == len(part.hand_index)
+        assert int(part.num_positions.sum()) == count
+        assert part.metric_sums[:, LOSS].sum() == pytest.approx(loss)
 
 
 def test_an_oracle_is_no_baseline_to_beat() -> None:

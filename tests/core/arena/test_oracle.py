@@ -165,6 +165,57 @@ def test_four_handed_independence_costs_little() -> None:
     assert max(distances) < 0.002, distances
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("num_players", [5, 6])
+def test_larger_tables_independence_costs_little(num_players: int) -> None:
+    """Three and four hidden hands beside the villain's, drawn at random: the oracle's word against deals without a card twice.
+
+    Hands of the others are drawn as the oracle thinks of them, each on its own. How many of the draws that leave a combo to the
+    villain deal no card twice is what the oracle ignores. Two halves of the draws tell how much of the distance is chance.
+    """
+    part, record, styles, logp = last_positions(num_players, seed=10)
+    likelihood = running(record, styles)
+    generator = np.random.default_rng(num_players)
+    distances, chances = [], []
+    for number, (row, villain, others) in enumerate(hidden(record)):
+        if likelihood(row, villain) is None or len(distances) >= 10:
+            continue
+        live = part.is_live[number].numpy()
+        known = [likelihood(row, seat) for seat in others]
+        weights = [live * (1.0 if each is None else np.exp(each - each.max())) for each in known]
+        halves = [share_without_a_card_twice(weights, generator) for _ in range(2)]
+        said = np.exp(logp[number])
+        first, second, both = (said * share for share in (*halves, (halves[0] + halves[1]) / 2))
+        distances.append(0.5 * np.abs(both / both.sum() - said).sum())
+        chances.append(0.25 * np.abs(first / first.sum() - second / second.sum()).sum())
+    assert len(distances) == 10
+    print(  # noqa: T201
+        f"{num_players} players, total variation: mean {np.mean(distances):.5f}, most {max(distances):.5f} in {len(distances)} "
+        f"reads, of which by chance about {np.mean(chances):.5f}"
+    )
+    assert max(chances) < 0.001, chances
+    assert max(distances) < 0.005, distances
+
+
+def share_without_a_card_twice(weights: list[np.ndarray], generator: np.random.Generator) -> np.ndarray:
+    """Return, for each villain's combo (C,), which share of the others' hands that leave it free deal no card twice."""
+    by_deal = np.zeros((2, cards.NUM_CARDS, cards.NUM_CARDS))  # deals that take both cards: without a card twice, and all
+    num_deals = np.zeros(2)
+    for _ in range(6):
+        drawn = [generator.choice(cards.NUM_COMBOS, size=50_000, p=weight / weight.sum()) for weight in weights]
+        times = sum(cards.COMBO_HAS_CARD[combos].astype(np.int8) for combos in drawn)  # (deals, 52)
+        taken = (times > 0).astype(np.float32)
+        is_clean = (times <= 1).all(axis=1)
+        for kind, some in enumerate((taken[is_clean], taken)):
+            by_deal[kind] += some.T @ some
+            num_deals[kind] += len(some)
+    low, high = cards.COMBO_CARDS.T
+    one = np.diagonal(by_deal, axis1=1, axis2=2)  # (2, 52)
+    free = num_deals[:, None] - one[:, low] - one[:, high] + by_deal[:, low, high]  # (2, C)
+    share: np.ndarray = free[0] / np.maximum(free[1], 1.0)
+    return share
+
+
 def last_positions(num_players: int, seed: int) -> tuple[SupervisedBatch, PublicRecord, np.ndarray, np.ndarray]:
     """Return reads at their last position, their decisions, who sits where, and what the oracle says."""
     settings = TableSettings(min_players=num_players, max_players=num_players)
