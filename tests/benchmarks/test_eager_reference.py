@@ -16,7 +16,9 @@ from range_reader_core.reads import Reads
 from tests.core.hands import random_hands
 
 CPU = torch.device("cpu")
-SMALL = replace(reference_cpu(), model=ModelConfig(num_layers=2, width=16, num_heads=2, dropout=0.0), batch_size=12)
+SMALL = replace(
+    reference_cpu(), model=ModelConfig(num_layers=2, width=16, num_heads=2, dropout=0.0), batch_size=12, precision="float32"
+)
 
 
 @pytest.fixture(scope="module")

@@ -10,31 +10,27 @@ import numpy as np
 import pytest
 import torch
 
-from range_reader_core.checkpoint import load_checkpoint
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.learner import Learner
-from range_reader_core.model import ModelConfig
 from range_reader_core.peers import Peers
-from range_reader_core.presets import tiny
 from range_reader_core.reads import Reads, save_reads
-from range_reader_core.train_config import TrainConfig
-from range_reader_core.training import TrainResult, train
 from tests.core.hands import random_hands
+from tests.core.training_runs import CPU, SMALL, run, weights
 
-CPU = torch.device("cpu")
 # Nothing is drawn at random in a step, so that one process and two must agree up to rounding.
 EXACT = replace(
-    tiny(),
-    model=ModelConfig(num_layers=2, width=16, num_heads=2, dropout=0.0, head="composed"),
+    SMALL,
+    model=replace(SMALL.model, dropout=0.0),
     batch_size=9,
     max_steps=12,
     num_evaluations=3,
-    eval_reads=12,
     positions_per_read=None,
     has_random_relabeling=False,
     watcher_share=0.0,
+    report_every_s=1e-9,
 )
 NOISY = replace(EXACT, positions_per_read=4, has_random_relabeling=True, watcher_share=0.1, max_steps=40)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +94,7 @@ from range_reader_core.peers import Peers
 from range_reader_core.reads import load_reads
 from range_reader_core.train_events import Progress
 from tests.core import test_peers
+from tests.core.training_runs import run
 
 torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo")
@@ -111,15 +108,10 @@ def listen(event):
         raise SystemExit(3)
 
 reads = load_reads(folder / "train.npz"), load_reads(folder / "val.npz")
-result = test_peers.run(reads, folder / name, getattr(test_peers, name), peers=peers, on_event=listen)
+result = run(reads, folder / name, getattr(test_peers, name), peers=peers, on_event=listen)
 (folder / f"{name}-{peers.rank}.txt").write_text(f"{result.num_steps} {result.num_reads_seen} {result.best.val_loss_nats!r}")
 torch.distributed.destroy_process_group()
 """
-
-
-def run(reads: tuple[Reads, Reads], folder: Path, config: TrainConfig, **kwargs: object) -> TrainResult:
-    config = replace(config, report_every_s=1e-9)
-    return train(config, *reads, folder, device=CPU, identity="x", **kwargs)  # type: ignore[arg-type]
 
 
 def _two(reads: tuple[Reads, Reads], folder: Path, name: str, *, stop_at: int = 0) -> int:
@@ -141,13 +133,12 @@ def _two(reads: tuple[Reads, Reads], folder: Path, name: str, *, stop_at: int = 
 @pytest.mark.slow
 def test_two_processes_train_to_what_one_does(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
     """Prevents several GPUs from learning something else than one: same steps, same reads, same losses, one writer."""
-    torch.set_num_threads(1)
     alone = run(reads, tmp_path / "alone", EXACT)
     assert _two(reads, tmp_path, "EXACT") == 0
     told = [(tmp_path / f"EXACT-{rank}.txt").read_text().split() for rank in range(2)]
     assert told[0] == told[1]
     assert told[0][:2] == [str(alone.num_steps), str(alone.num_reads_seen)]
-    ours, theirs = (load_checkpoint(folder, CPU)[0].state_dict() for folder in (tmp_path / "alone", tmp_path / "EXACT"))
+    ours, theirs = weights(tmp_path / "alone"), weights(tmp_path / "EXACT")
     for name, tensor in ours.items():
         assert torch.allclose(tensor, theirs[name], atol=2e-4), name
     assert float(told[0][2]) == pytest.approx(alone.best.val_loss_nats, abs=1e-4)
@@ -156,7 +147,6 @@ def test_two_processes_train_to_what_one_does(reads: tuple[Reads, Reads], tmp_pa
 @pytest.mark.slow
 def test_with_all_that_is_random_two_processes_end_within_noise(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
     """Prevents shares that all draw the same positions, or that are weighed by chance."""
-    torch.set_num_threads(1)
     seeds = [run(reads, tmp_path / f"alone{seed}", replace(NOISY, seed=seed)).best.val_loss_nats for seed in range(4)]
     assert _two(reads, tmp_path, "NOISY") == 0
     together = float((tmp_path / "NOISY-0.txt").read_text().split()[2])
@@ -166,7 +156,6 @@ def test_with_all_that_is_random_two_processes_end_within_noise(reads: tuple[Rea
 @pytest.mark.slow
 def test_two_processes_go_on_where_they_were_stopped(reads: tuple[Reads, Reads], tmp_path: Path) -> None:
     """Prevents a stop from splitting the processes, or from losing what was done."""
-    torch.set_num_threads(1)
     alone = run(reads, tmp_path / "alone", EXACT)
     assert _two(reads, tmp_path, "EXACT", stop_at=6) == 1
     assert not (tmp_path / "EXACT-0.txt").exists()
