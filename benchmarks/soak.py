@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
+from typing import Any
 
 from range_reader_pipeline.catalogue import HashMemo, list_folder, scan
 from range_reader_pipeline.run_store import KEPT_ASIDE
+from range_reader_pipeline.sensors import SENSOR_NAME_TAG
 from range_reader_pipeline.storage import read_json
 from tests.core.hands import random_hands
 from tests.pipeline.ohh_writer import write_ohh
@@ -30,7 +30,7 @@ from tests.ui.live_server import LiveServer, live_server
 NUM_FILES = 12
 HANDS_PER_FILE = 40
 LAND_EVERY_S = 5.0
-PRESS_EVERY_S = 75.0
+PRESS_EVERY_S = 160.0  # longer than the sensor holds files up that come all the time, so that it has its turns
 SAMPLE_EVERY_S = 5.0
 LEAST_SAMPLES = 12  # after warming up
 DRAIN_S = 180.0
@@ -110,16 +110,30 @@ def soak(server: LiveServer, samples: Samples, duration_s: float) -> tuple[int, 
 
 
 def process_tree(root: int) -> Iterator[tuple[float, bool]]:
-    """Yield the proportional memory in MB of each process below the server, and whether it belongs to a run."""
-    for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
+    """Yield the proportional memory in MB of each process below the server, and whether it belongs to a run. From Linux's /proc."""
+    below = {root}
+    parents = dict(_parents())
+    while found := {child for child, parent in parents.items() if parent in below} - below:
+        below |= found
+    for process in below:
+        folder = Path("/proc") / str(process)
         try:
-            command = " ".join(process.cmdline())
-            yield (
-                process.memory_full_info().pss / 1e6,
-                "execute_run" in command or "examination" in command or "spawn_main" in command,
-            )
-        except psutil.NoSuchProcess:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            rollup = (folder / "smaps_rollup").read_text()
+        except (FileNotFoundError, ProcessLookupError):  # it has ended
             continue
+        pss_kb = sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+        yield pss_kb * 1024 / 1e6, any(name in command for name in ("execute_run", "examination", "spawn_main"))
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Yield every process and its parent."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            after_name = status.read_text(errors="replace").rpartition(")")[2]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        yield int(status.parent.name), int(after_name.split()[1])
 
 
 def folder_mb(folder: Path) -> float:
@@ -143,6 +157,11 @@ def is_at_rest(server: LiveServer) -> bool:
     return is_current and all(run["status"] in ended for run in server.runs())
 
 
+def is_of_sensor(run: dict[str, Any]) -> bool:
+    """Tell whether the sensor asked for a run."""
+    return any(tag["key"] == SENSOR_NAME_TAG for tag in run["tags"])
+
+
 def verdict(server: LiveServer, samples: Samples) -> list[str]:
     """Return what does not hold."""
     problems = []
@@ -155,6 +174,8 @@ def verdict(server: LiveServer, samples: Samples) -> list[str]:
     folders = [folder for folder in (server.home / "runs").iterdir() if folder.is_dir()]
     if len(folders) > KEPT_ASIDE + 3:  # the kept one, that of the shards before, and that of the shards as they are
         problems.append(f"{len(folders)} runs are kept")
+    if not any(is_of_sensor(run) for run in server.runs()):
+        problems.append("the sensor asked for no run")
     bad = Counter(run["status"] for run in server.runs() if run["status"] != "SUCCESS")
     if bad:
         problems.append(f"runs that did not succeed: {dict(bad)}")
@@ -163,12 +184,12 @@ def verdict(server: LiveServer, samples: Samples) -> list[str]:
 
 def report(server: LiveServer, samples: Samples, num_landed: int, num_pressed: int) -> None:
     """Print what was measured."""
-    runs = Counter((run["jobName"], run["status"]) for run in server.runs())
+    runs = Counter((run["jobName"], run["status"], "the sensor" if is_of_sensor(run) else "a person") for run in server.runs())
     print(
         f"{num_landed} files landed, {num_pressed} runs launched by hand, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     )
-    for (job, status), count in sorted(runs.items()):
-        print(f"  {job:<20} {status:<10} {count}")
+    for (job, status, asker), count in sorted(runs.items()):
+        print(f"  {job:<20} {status:<10} {count:>3}  asked for by {asker}")
     for name, values in (
         ("processes that stay, MB", samples.staying_mb),
         ("with runs, MB", samples.all_mb),
