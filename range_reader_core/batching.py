@@ -86,7 +86,7 @@ class DeviceReads:
         return len(self.lengths)
 
     def batch(self, indices: npt.NDArray[np.int64], *, width_multiple: int = 1) -> Batch:
-        """Return the reads at ``indices`` as one batch, as wide as the longest rounded up to ``width_multiple``.
+        """Return the reads at ``indices`` (B,) as one batch, as wide as the longest rounded up to ``width_multiple`` positions.
 
         Raises:
             ValueError: there is no index.
@@ -156,7 +156,7 @@ def batches_per_epoch(num_reads: int, batch_size: int) -> int:
 
 
 def epoch_batches(lengths: npt.NDArray[np.int64], *, batch_size: int, seed: int, epoch: int) -> list[npt.NDArray[np.int64]]:
-    """Return the batches of one epoch as arrays of read numbers: every read once, alike in length within a batch.
+    """Return the batches of one epoch as arrays (B,) of read numbers: every read once, alike in length within a batch.
 
     Reads are shuffled, then sorted by length within runs of ``BUCKET_BATCHES`` batches, then the batches are shuffled, so short
     and long ones alternate. All batches but one hold ``batch_size`` reads.

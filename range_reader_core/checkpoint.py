@@ -148,7 +148,7 @@ def checkpoint_file(folder_or_file: Path) -> Path:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], header: Mapping[str, str]) -> None:
-    """Write tensors and header strings as one safetensors file, aside and then renamed.
+    """Write tensors of any shape and device, by name, and header strings as one safetensors file, aside and then renamed.
 
     Raises:
         OSError: the disk is full or the folder cannot be written.
@@ -178,7 +178,11 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text aside, then rename."""
+    """Write text aside as UTF-8, then rename.
+
+    Raises:
+        OSError: the disk is full or the folder cannot be written.
+    """
     aside = path.with_name(path.name + ".tmp")
     aside.write_text(text, encoding="utf-8")
     aside.replace(path)

@@ -197,11 +197,11 @@ class Pairs:
     is_walk: npt.NDArray[np.bool_]  # (H,) nobody put in a voluntary chip
 
     def take(self, order: npt.NDArray[np.int64]) -> "Pairs":
-        """Return some of the pairs, in this order."""
+        """Return some of the pairs, in the order of these numbers, (M,)."""
         return replace(self, of_hand=self.of_hand[order], villain=self.villain[order], perspective=self.perspective[order])
 
     def villain_places(self, skeletons: Skeletons) -> npt.NDArray[np.int64]:
-        """Return where the villain's seat is among the seats of all hands."""
+        """Return where each pair's villain is among the seats of all hands, (N,)."""
         first_seat = np.cumsum(skeletons.num_players) - skeletons.num_players
         places: npt.NDArray[np.int64] = first_seat[self.of_hand] + self.villain
         return places

@@ -45,11 +45,14 @@ class Peers:
         return self.rank == 0
 
     def share(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return this process's part of a batch. A batch of fewer reads than processes is everybody's, which leaves means alike."""
+        """Return this process's part of a batch of read numbers, (B,).
+
+        A batch of fewer reads than processes is everybody's, which leaves means alike.
+        """
         return indices if len(indices) < self.size else indices[self.rank :: self.size]
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Replace float32 tensors of one device, in place, by their sums over all processes: one message for all."""
+        """Replace float32 tensors of one device by their sums over all processes: in place, of any shapes, one message for all."""
         if self.size == 1:
             return
         flat = torch.cat([tensor.flatten() for tensor in tensors])

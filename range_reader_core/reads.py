@@ -90,7 +90,7 @@ class Reads:
         return self.tokens[span], self.values[span]
 
     def take(self, indices: npt.NDArray[np.int64]) -> "Reads":
-        """Return the reads at ``indices``, in that order."""
+        """Return the reads at ``indices``, (M,) numbers of those here, in that order."""
         positions, offsets = ragged_positions(self.offsets, indices)
         return Reads(
             tokens=self.tokens[positions],

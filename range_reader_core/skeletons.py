@@ -42,7 +42,7 @@ class Skeletons:
         return len(self.lengths)
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Skeletons":
-        """Return some of the hands, in the order of ``rows``."""
+        """Return some of the hands, in the order of ``rows`` (M,)."""
         positions = ragged_rows(self.lengths, rows)
         seats = ragged_rows(self.num_players, rows)
         return Skeletons(
@@ -71,7 +71,7 @@ class NamedSkeletons:
         return self.skeletons.num_hands
 
     def take(self, rows: npt.NDArray[np.int64]) -> "NamedSkeletons":
-        """Return some of the hands, in the order of ``rows``."""
+        """Return some of the hands, in the order of ``rows`` (M,)."""
         return NamedSkeletons(
             skeletons=self.skeletons.take(rows),
             digests=self.digests[rows],
@@ -221,7 +221,7 @@ def digests(
 
 
 def ragged_rows(lengths: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return where the items of the chosen rows lie in a flat array of rows of these lengths."""
+    """Return where the items of the chosen ``rows`` (M,) lie in a flat array of rows of these ``lengths`` (H,), end to end."""
     chosen = lengths[rows]
     ends = np.cumsum(chosen)
     starts = np.cumsum(lengths) - lengths

@@ -40,6 +40,12 @@ def check_fits(checkpoint: Path, model: ModelConfig) -> None:
 
 
 def starting_weights(checkpoint: Path, model: ModelConfig) -> dict[str, torch.Tensor]:
-    """Return the weights of a checkpoint that fits, on the host, by name; errors as ``check_fits``."""
+    """Return the weights of a checkpoint that fits, on the host, by name and in the shapes of the model.
+
+    Raises:
+        IncompatibleCheckpointError: it does not fit; says in which fields the two models differ.
+        FileNotFoundError: there is no checkpoint.
+        ValueError: the file is damaged, or of another vocabulary or format.
+    """
     check_fits(checkpoint, model)
     return load_checkpoint(checkpoint, torch.device("cpu"))[0].state_dict()

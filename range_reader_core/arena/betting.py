@@ -50,7 +50,7 @@ class PublicState:
     has_initiative: _Bools  # (N,) made the last bet or raise of the hand so far
 
     def take(self, rows: _Ints) -> "PublicState":
-        """Return the state at some tables."""
+        """Return the state at some tables: ``rows`` (M,) are numbers of those here, with repeats if wanted."""
         columns = {name: getattr(self, name)[rows] for name in self.__slots__ if name != "big_blind"}
         return PublicState(big_blind=self.big_blind, **columns)
 
@@ -155,7 +155,7 @@ class Betting:
         self._find_actor(rows, seat + 1)
 
     def next_street(self, rows: _Ints) -> None:
-        """Open the next street at tables whose betting is closed and not over."""
+        """Open the next street at the tables ``rows`` (N,), whose betting is closed and not over."""
         self.close_street(rows)
         self.street[rows] += 1
         self.has_acted[rows] = False
@@ -166,13 +166,16 @@ class Betting:
         self._open_round(rows, self.button[rows] + 1)
 
     def close_street(self, rows: _Ints) -> None:
-        """Note what of the largest bet nobody matched, and collect the bets. Where there is any, no action follows."""
+        """Note what of the largest bet nobody matched at the tables ``rows`` (N,), and collect the bets.
+
+        Where there is any, no action follows.
+        """
         in_order = np.sort(self.street_chips[rows], axis=1)
         self.uncalled[rows, self.street_chips[rows].argmax(axis=1)] += in_order[:, -1] - in_order[:, -2]
         self.street_chips[rows] = 0
 
     def state(self, rows: _Ints) -> PublicState:
-        """Return what the players to act see at the tables of ``rows``."""
+        """Return what the players to act see at the tables ``rows`` (N,), in that order."""
         seat, size = self.actor[rows], self.num_players[rows]
         street_chips, stacks, is_live = self.street_chips[rows], self.stacks[rows], self.is_live[rows]
         place = np.arange(len(rows))
@@ -220,8 +223,9 @@ class Betting:
 
 
 def position(seat: _Ints, button: _Ints, num_players: _Ints) -> _Ints:
-    """Return the place at the table before the flop, into ``POSITIONS``: late is the button and the seat before it.
+    """Return the place at the table before the flop, into ``POSITIONS``, of seats and tables that broadcast, int64 of their shape.
 
+    Late is the button and the seat before it.
     Of the seats before these, the two nearest are middle. Heads-up the button is the small blind.
     """
     after_button = (seat - button) % num_players

@@ -134,7 +134,10 @@ def seat_players(settings: TableSettings, num_tables: int, generator: np.random.
 
 
 def posts(settings: TableSettings, stacks: _Ints, num_players: _Ints, button: _Ints, has_straddle: _Bools) -> Seating:
-    """Return tables with what their antes, blinds and straddles come to, each at most what the stack holds."""
+    """Return tables with what their antes, blinds and straddles come to, each at most what the stack holds.
+
+    Chips; ``stacks`` is (T, S), the rest (T,).
+    """
     place = np.arange(len(stacks))
     small = np.where(num_players == MIN_PLAYERS, button, (button + 1) % num_players)
     big = (small + 1) % num_players

@@ -41,7 +41,7 @@ class StylePlayers:
         self._generator = generator
 
     def see_board(self, rows: _Ints, street: int, is_live: npt.NDArray[np.bool_]) -> None:
-        """Work out what every hand still in at the tables ``rows`` is worth on the board of a street."""
+        """Work out what every hand still in, ``is_live`` (N, S), at the tables ``rows`` (N,) is worth on the board of a street."""
         for start in range(0, len(rows), _BOARDS_AT_ONCE):
             part = slice(start, start + _BOARDS_AT_ONCE)
             board, seat = np.nonzero(is_live[part])

@@ -34,7 +34,7 @@ class Holdings:
     draw: _Ints  # (N, C) into strength.DRAWS; without meaning before the flop
 
     def take(self, rows: _Ints) -> "Holdings":
-        """Return some rows."""
+        """Return the rows of these numbers, (M,)."""
         return Holdings(quantile=self.quantile[rows], percentile=self.percentile[rows], draw=self.draw[rows])
 
 

@@ -46,7 +46,7 @@ class PublicRecord:
     perspective: _Ints  # (B,) NOBODY where nobody's cards are seen
 
     def take(self, decisions: _Ints) -> "PublicRecord":
-        """Return some of the decisions, of the same reads."""
+        """Return some of the decisions, (M,) numbers of those here, of the same reads."""
         return replace(
             self,
             row=self.row[decisions],
