@@ -2,15 +2,20 @@
 
 import json
 import pkgutil
+import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from range_reader_core.batching import Batch
 from range_reader_core.checkpoint import load_checkpoint
+from range_reader_core.learner import Learner
 from range_reader_core.reads import Reads, save_reads
 from range_reader_core.train_events import Evaluated, Progress, Resumed, Started, TrainEvent
 from tests.core.training_runs import CPU, SMALL, Stop, Ticks, assert_same_run, run
@@ -81,6 +86,64 @@ def test_an_update_that_is_not_counted_is_not_saved(
     resumed = run(reads, tmp_path / "parts", on_event=events.append)
     assert isinstance(events[0], Resumed)
     assert events[0].step == 4  # the validation before
+    assert_same_run(whole, resumed)
+
+
+def test_whatever_a_kill_leaves_on_the_disk_is_loaded_and_gone_on_from(
+    reads: tuple[Reads, Reads], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL can come anywhere between two renames, with a file half written: each of those moments is tried."""
+    config = replace(SMALL, max_steps=4, num_evaluations=2)
+    folder, killed = tmp_path / "run", []
+    real = Path.replace
+
+    def replace_or_die(aside: Path, path: Path) -> Path:
+        left = tmp_path / f"killed-{len(killed)}"
+        shutil.copytree(folder, left)
+        torn = left / aside.relative_to(folder)
+        torn.write_bytes(torn.read_bytes()[:100])
+        killed.append(left)
+        return real(aside, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace_or_die)
+        whole = run(reads, folder, config)
+    of_history = [replace(event, elapsed_s=0.0) for event in whole.history]
+    steps = []
+    for left in killed:
+        if (left / "best.safetensors").exists():
+            kept = load_checkpoint(left, CPU)[1].validation
+            assert kept is not None
+            assert replace(kept, elapsed_s=0.0) in of_history
+            steps.append(kept.step)
+        assert_same_run(whole, run(reads, left, config))
+    assert len(killed) > len(steps) >= 6
+    assert set(steps) == {event.step for event in whole.history if event.is_best}
+
+
+def test_a_bad_number_in_the_middle_leaves_best_and_last_as_they_were(
+    reads: tuple[Reads, Reads], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was learned before it must neither be lost nor be spoilt, and the run must go on once the cause is gone."""
+    whole = run(reads, tmp_path / "whole")
+    real = Learner._loss
+
+    def loss(self: Learner, batch: Batch, alike: torch.Tensor | None, generator: torch.Generator, step: int) -> Any:
+        sum_nats, count = real(self, batch, alike, generator, step)
+        return sum_nats * (float("nan") if step == 5 else 1.0), count
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "_loss", loss)
+        for _ in range(2):  # the second time it resumes right before the bad step
+            with pytest.raises(FloatingPointError, match="step 5: loss nan nats"):
+                run(reads, tmp_path / "parts")
+    validation = load_checkpoint(tmp_path / "parts", CPU)[1].validation
+    assert validation is not None
+    assert validation.step <= 4
+    events: list[TrainEvent] = []
+    resumed = run(reads, tmp_path / "parts", on_event=events.append)
+    assert isinstance(events[0], Resumed)
+    assert events[0].step == 5
     assert_same_run(whole, resumed)
 
 

@@ -79,6 +79,18 @@ def test_a_warm_start_that_reads_worse_leaves_the_kept_one(grown: Chain, monkeyp
     assert again.run == outcome.run
 
 
+def test_a_warm_start_that_unlearns_what_it_was_given_is_found_out(grown: Chain) -> None:
+    """Prevents a guard that decides right but never sees the loss: here the weights are really spoilt, by too high a rate."""
+    before, weights = _kept(grown), (grown.paths.checkpoint / "best.safetensors").read_bytes()
+    outcome = _train(grown, learning_rate=1.0)
+    assert outcome.run.init_run == before.run_id
+    assert outcome.found.mrr_lead is not None
+    assert outcome.found.mrr_lead < 0.0
+    assert outcome.status is RunStatus.DISCARD
+    assert outcome.kept == _kept(grown) == before
+    assert (grown.paths.checkpoint / "best.safetensors").read_bytes() == weights
+
+
 @pytest.mark.slow
 def test_a_kept_warm_start_is_not_trained_again_on_the_same_data(grown: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prevents a chain of warm starts, each from the last, on data that has not changed."""
