@@ -10,6 +10,7 @@ TRAIN_MINUTES ?=
 RETRAIN ?=
 INIT_FROM ?=
 PORT ?= 3000
+PICTURES ?=
 MINUTES ?= 15
 SEEDS ?= 2
 
@@ -49,6 +50,7 @@ help: ## list the targets and the knobs
 	@echo "  MINUTES=<n> SEEDS=<n>  of each arm of bench-train (default: 15 and 2)"
 	@echo "  RETRAIN=<when>      at-once, nightly, never, or a share of more reads (default: 10%)"
 	@echo "  PORT=<n>            port of the Dagster UI on 127.0.0.1 (default: 3000)"
+	@echo "  PICTURES=<folder>   where test-ui puts its pictures: docs/img renews the README's (default: a temporary folder)"
 
 setup: $(STAMP) ## create .venv and install the pinned dependencies
 
@@ -78,7 +80,7 @@ test: $(STAMP) ## every test but the browser's
 test-ui: $(STAMP) ## use the UI in a browser as a person would; needs Chromium, says so where there is none
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || { $(FIND_PIP); \
 	  $$pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[ui]'; }
-	@$(BIN)/pytest -q -m ui tests/ui
+	@UI_PICTURES="$(PICTURES)" $(BIN)/pytest -q -m ui tests/ui
 
 soak: $(STAMP) ## ten minutes of arrivals and buttons: nothing lost, memory and home stay as they are
 	@$(BIN)/python -m benchmarks.soak

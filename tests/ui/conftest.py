@@ -1,11 +1,16 @@
 """A browser for the tests: Debian's Chromium through Playwright, or a notice why there is none."""
 
+import io
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from PIL import Image
+
+Shoot = Callable[[str], None]  # keeps a picture of what is on the screen under a name
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS: Final = (
@@ -33,3 +38,16 @@ def page(tmp_path: Path) -> Iterator[Any]:
         opened.set_default_timeout(60_000)
         yield opened
         context.close()
+
+
+@pytest.fixture
+def shoot(page: Any, tmp_path: Path) -> Shoot:
+    """Return how pictures are kept: where UI_PICTURES names a folder (``make test-ui PICTURES=``), else with the test's files."""
+    folder = Path(os.environ.get("UI_PICTURES") or tmp_path / "pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def keep(name: str) -> None:
+        seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        seen.quantize(256, dither=Image.Dither.NONE).save(folder / f"ui_{name}.png", optimize=True)
+
+    return keep

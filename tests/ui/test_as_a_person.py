@@ -1,19 +1,17 @@
 """The product as a newcomer meets it: the graph, the button, the report, the sensor, in the real UI and a real browser."""
 
-import io
 import re
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from PIL import Image
 
 from tests.core.hands import random_hands
 from tests.pipeline.ohh_writer import write_ohh
-from tests.ui.live_server import CLONE, LiveServer, live_server
+from tests.ui.conftest import Shoot
+from tests.ui.live_server import LiveServer, live_server
 
-SHOTS: Final = CLONE / "docs" / "img"  # the README shows them
 RUN_S: Final = 360.0
 ARRIVAL_S: Final = 180.0  # to settle, to be noticed, to be launched
 SENSOR: Final = "/locations/range_reader/sensors/ohh_folder"
@@ -23,20 +21,22 @@ NAMES: Final = ("ohh_files", "encoded_shards", "checkpoint", "stratified_eval", 
 @pytest.mark.ui
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_from_an_empty_home_to_reports_and_runs_that_start_by_themselves(tmp_path: Path, page: Any) -> None:
+def test_from_an_empty_home_to_reports_and_runs_that_start_by_themselves(tmp_path: Path, page: Any, shoot: Shoot) -> None:
     """Everything else may pass while nobody could use it: a button that is gone, a picture that does not show."""
     with live_server(tmp_path / "clone") as server:
         set_sensor(server, page, is_on=False)  # else it would be faster than the person
         write_ohh(server.ohh / "a.ohh", random_hands(1, 300, num_players=4))
-        materialize_all(server, page)
-        look_at_report(server, page)
-        look_at_checks(server, page)
+        materialize_all(server, page, shoot)
+        look_at_report(server, page, shoot)
+        look_at_checks(server, page, shoot)
         set_sensor(server, page, is_on=True)
-        drop_a_file(server, page)
+        drop_a_file(server, page, shoot)
 
 
-def materialize_all(server: LiveServer, page: Any) -> None:
+def materialize_all(server: LiveServer, page: Any, shoot: Shoot) -> None:
     """Open the graph, press the button, watch the run to its end."""
+    from playwright.sync_api import expect  # not there where the UI is not looked at
+
     page.goto(f"{server.url}/asset-groups")
     for name in NAMES:
         page.get_by_text(name, exact=True).first.wait_for()
@@ -47,22 +47,19 @@ def materialize_all(server: LiveServer, page: Any) -> None:
     page.goto(f"{server.url}/runs/{run['runId']}")
     page.get_by_text("Executing (1)").first.wait_for()
     page.get_by_text(re.compile("encoded 1 of 1 files|published version|reads to learn from|reads/s")).first.wait_for()
-    shoot(page, "run")
+    shoot("run")
     server.wait_for("SUCCESS", run["runId"], RUN_S)
     page.get_by_text("Success", exact=True).first.wait_for()
     page.set_viewport_size({"width": 2100, "height": 1000})
     page.goto(f"{server.url}/asset-groups")
     page.get_by_role("button", name="Hide navigation").click()
     page.wait_for_timeout(3000)  # the layout settles
-    for _ in range(60):  # the page's policy refuses scripts from outside, so it is looked at from here
-        if "Loading..." not in page.locator("body").inner_text():
-            break
-        page.wait_for_timeout(500)
-    shoot(page, "graph")
+    expect(page.locator("body")).not_to_contain_text("Loading...", timeout=30_000)
+    shoot("graph")
     page.set_viewport_size({"width": 1500, "height": 900})
 
 
-def look_at_report(server: LiveServer, page: Any) -> None:
+def look_at_report(server: LiveServer, page: Any, shoot: Shoot) -> None:
     """See the report's table and its picture."""
     page.goto(f"{server.url}/assets/sharpening_report")
     page.get_by_text("[Show Markdown]").first.wait_for()
@@ -77,16 +74,16 @@ def look_at_report(server: LiveServer, page: Any) -> None:
     width = picture.evaluate("image => image.complete ? image.naturalWidth : 0")
     assert width >= 600
     page.wait_for_timeout(500)
-    shoot(page, "report")
+    shoot("report")
     page.keyboard.press("Escape")
 
 
-def look_at_checks(server: LiveServer, page: Any) -> None:
+def look_at_checks(server: LiveServer, page: Any, shoot: Shoot) -> None:
     """See what was checked, and that nothing failed that would make the numbers wrong."""
     page.goto(f"{server.url}/assets/encoded_shards?view=checks")
     page.get_by_text("inputs_hide_cards").first.click()
     page.get_by_text(re.compile("change with cards that nobody could see")).first.wait_for()
-    shoot(page, "checks")
+    shoot("checks")
 
 
 def set_sensor(server: LiveServer, page: Any, *, is_on: bool) -> None:
@@ -106,7 +103,7 @@ def sensor_status(server: LiveServer) -> str:
     return str(server.ask(query)["sensorOrError"]["sensorState"]["status"])
 
 
-def drop_a_file(server: LiveServer, page: Any) -> None:
+def drop_a_file(server: LiveServer, page: Any, shoot: Shoot) -> None:
     """Put a file into the folder and see a run that nobody started."""
     before = {run["runId"] for run in server.runs()}
     write_ohh(server.ohh / "b.ohh", random_hands(2, 100, num_players=6))
@@ -123,11 +120,4 @@ def drop_a_file(server: LiveServer, page: Any) -> None:
     server.wait_for("SUCCESS", new[0]["runId"], RUN_S)
     page.goto(server.url + SENSOR)
     page.get_by_text("1 run requested").first.wait_for()
-    shoot(page, "sensor")
-
-
-def shoot(page: Any, name: str) -> None:
-    """Keep a picture of what is on the screen, as a small one."""
-    seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    seen.quantize(256, dither=Image.Dither.NONE).save(SHOTS / f"ui_{name}.png", optimize=True)
+    shoot("sensor")
