@@ -253,6 +253,17 @@ def random_hand(rng: np.random.Generator, num_players: int, *, hand_id: str | No
     )
 
 
+def relabeled(hand: CanonicalHand, relabeling: int) -> CanonicalHand:
+    """Return a hand with its suits called otherwise, by the number of the relabeling."""
+
+    def moved(dealt: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(cards.relabel_card(card, relabeling) for card in dealt))
+
+    holes = [None if pair is None else (moved(pair)[0], moved(pair)[1]) for pair in hand.hole_cards]
+    events = tuple(event._replace(board=moved(event.board)) for event in hand.events)
+    return replace(hand, hole_cards=tuple(holes), events=events)
+
+
 class _Table:
     """The state of one random hand while it is played. Chips are multiples of a quarter, so sums are exact."""
 

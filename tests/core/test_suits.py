@@ -1,7 +1,5 @@
 """Suits named by what they hold: names are causal, names alike are exactly those that tokens cannot tell apart, answers equal."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +15,7 @@ from range_reader_core.suit_averaging import suit_averaged_logp
 from range_reader_core.suits import ALIKE, mean_over_alike, name_suits
 from range_reader_core.tokens import COMMUNITY_OFFSET, MARK_OFFSET, PAD, PERM_ACTION, PERM_COMBO, describe
 from tests.core import hands
-from tests.core.readers import random_model, random_reader
+from tests.core.readers import open_session, random_model, random_reader
 
 TELLING_FLOPS = [
     ("AhAd", "2c 7s Th", "5d"),  # the pair is told apart by the third card
@@ -80,22 +78,13 @@ def test_suits_are_named_as_they_come() -> None:
         assert [name for name in map(describe, named) if name.startswith(("hole", "board"))] == text.split()
 
 
-def _relabeled(hand: CanonicalHand, relabeling: int) -> CanonicalHand:
-    def moved(dealt: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(cards.relabel_card(card, relabeling) for card in dealt))
-
-    holes = [None if pair is None else (moved(pair)[0], moved(pair)[1]) for pair in hand.hole_cards]
-    events = tuple(event._replace(board=moved(event.board)) for event in hand.events)
-    return replace(hand, hole_cards=tuple(holes), events=events)
-
-
 @pytest.mark.parametrize("perspective", [None, 0])
 def test_every_naming_of_a_hand_gets_the_same_names(perspective: int | None) -> None:
     """That is all the exactness there is: one named stream, one answer. A flop is a set, so its order moves with the names."""
     for hand in (*_told(), *hands.random_hands(3, 8)):
         named, _, alike = name_suits(_stream(hand, perspective))
         for relabeling in range(cards.NUM_RELABELINGS):
-            again = name_suits(_stream(_relabeled(hand, relabeling), perspective))
+            again = name_suits(_stream(hands.relabeled(hand, relabeling), perspective))
             assert torch.equal(again.stream, named)
             assert torch.equal(again.alike, alike)
 
@@ -190,7 +179,7 @@ def test_beliefs_about_a_hand_do_not_depend_on_what_suits_are_called() -> None:
     for hand in (*_told(), *hands.random_hands(3, 4)):
         expected = reader.belief(hand, 1, 0)
         for relabeling in range(1, cards.NUM_RELABELINGS):
-            there = reader.belief(_relabeled(hand, relabeling), 1, 0)
+            there = reader.belief(hands.relabeled(hand, relabeling), 1, 0)
             np.testing.assert_allclose(there[PERM_COMBO[relabeling]], expected, rtol=1e-5, atol=0)
 
 
@@ -229,14 +218,7 @@ def _compare_session(reader: RangeReader, hand: CanonicalHand, perspective: int 
     request = ReadRequest(hand=hand, villain=1, perspective=perspective)
     (full,) = reader.trajectories([request], num_relabelings)
     by_position = {step.position: number for number, step in enumerate(full.steps)}
-    session = reader.session(
-        stacks=hand.stacks,
-        button=hand.button,
-        big_blind=hand.big_blind,
-        hero=perspective,
-        hero_cards=None if perspective is None else hand.hole_cards[perspective],
-        num_relabelings=num_relabelings,
-    )
+    session = open_session(reader, hand, perspective, num_relabelings)
     length = 2 * hand.num_players + 3
     num_compared = 0
     for event in hand.events:
