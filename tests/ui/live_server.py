@@ -18,6 +18,7 @@ from typing import Any, Final
 CLONE: Final = Path(__file__).parent.parent.parent
 START_S: Final = 180.0
 STOP_S: Final = 60.0
+_LONG_AGO_S: Final = 1e9
 _FILES: Final = ("Makefile", "workspace.yaml", "dagster.yaml", "pyproject.toml", "requirements.lock")
 
 
@@ -78,6 +79,7 @@ def live_server(folder: Path, settings: Mapping[str, str] | None = None) -> Iter
     folder.mkdir(parents=True, exist_ok=True)
     for name in _FILES:
         shutil.copy2(CLONE / name, folder / name)
+        os.utime(folder / name, (_LONG_AGO_S, _LONG_AGO_S))  # else make could install the clone's .venv anew, from here
     if not (folder / ".venv").exists():
         (folder / ".venv").symlink_to(CLONE / ".venv")
     home = folder / "home"
