@@ -9,6 +9,7 @@ PRESET ?=
 TRAIN_MINUTES ?=
 RETRAIN ?=
 INIT_FROM ?=
+FAILED_FILES ?=
 PORT ?= 3000
 PICTURES ?=
 MINUTES ?= 15
@@ -23,6 +24,7 @@ export RANGE_READER_HOME := $(HOME_DIR)
 export RANGE_READER_PRESET := $(PRESET)
 export RANGE_READER_TRAIN_MINUTES := $(TRAIN_MINUTES)
 export RANGE_READER_INIT_FROM := $(INIT_FROM)
+export RANGE_READER_FAILED_FILES := $(FAILED_FILES)
 export RANGE_READER_RETRAIN := $(RETRAIN)
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
@@ -48,6 +50,7 @@ help: ## list the targets and the knobs
 	@echo "  TRAIN_MINUTES=<n>   wall-clock budget of the training (default: the preset's own)"
 	@echo "  INIT_FROM=<what>    weights a training begins with: scratch, kept or kept_or_scratch (default: scratch)"
 	@echo "  MINUTES=<n> SEEDS=<n>  of each arm of bench-train (default: 15 and 2)"
+	@echo "  FAILED_FILES=<what> block or warn: what a file does that cannot be read (default: block)"
 	@echo "  RETRAIN=<when>      at-once, nightly, never, or a share of more reads (default: 10%)"
 	@echo "  PORT=<n>            port of the Dagster UI on 127.0.0.1 (default: 3000)"
 	@echo "  PICTURES=<folder>   where test-ui puts its pictures: docs/img renews the README's (default: a temporary folder)"

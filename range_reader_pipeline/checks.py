@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from range_reader_pipeline import metadata
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
-from range_reader_pipeline.data_config import DataChecksConfig
+from range_reader_pipeline.data_config import BLOCK, DataChecksConfig, failed_files
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 
 MAX_REJECT_RATE: Final = 0.01
 SIGNIFICANCE: Final = 0.01
 LEAK_SEED: Final = 20_240_607
+MAX_EXAMPLES: Final = 3  # files named in a sentence
 
 _SPECS: Final = [
     dg.AssetCheckSpec(
@@ -62,8 +63,8 @@ _SPECS: Final = [
         asset=encoded_shards,
         blocking=True,
         description=(
-            "No file was refused as a whole. A refused file is often not a hand history, or cut off while copying. Warns, or "
-            "blocks where the config of the checks says so."
+            "No file was refused as a whole. One that cannot be read is often no hand history, or cut off while copying: it "
+            "blocks, unless failed_files says warn. Files of other games alone only warn."
         ),
     ),
 ]
@@ -96,16 +97,10 @@ def data_checks(
     yield _hidden_cards(paths)
     yield _uniform(census.reads_by_source, census.reads_by_size)
     yield _few_rejected(counts, paths.rejects)
-    yield dg.AssetCheckResult(
-        check_name="every_file_readable",
-        passed=counts["num_failed_files"] == 0,
-        severity=dg.AssetCheckSeverity.ERROR if config.failed_files == "block" else dg.AssetCheckSeverity.WARN,
-        metadata={"failed_files": counts["num_failed_files"], "rejects": dg.MetadataValue.path(str(paths.rejects))},
-        description=(
-            f"{counts['num_failed_files']} of {counts['num_files']} files were refused whole; rejects.parquet lists them. Mend "
-            "them, copy them again, or take them out of the folder."
-        ),
-    )
+    readable = _files_readable(counts, paths.rejects, does_block=failed_files(config) == BLOCK)
+    if not readable.passed and readable.severity is dg.AssetCheckSeverity.ERROR:
+        context.log.error(readable.description)
+    yield readable
 
 
 def _counted_once(
@@ -213,6 +208,38 @@ def _few_rejected(counts: dict[str, Any], rejects: Path) -> dg.AssetCheckResult:
         severity=dg.AssetCheckSeverity.WARN,
         metadata=metadata.rounded(entries),
         description=f"{rate:.2%} of {num_records} hands were refused; rejects.parquet gives file, line and reason of each.",
+    )
+
+
+def _files_readable(counts: dict[str, Any], rejects: Path, *, does_block: bool) -> dg.AssetCheckResult:
+    from range_reader_pipeline.refused_files import refused_files
+
+    refused = refused_files(rejects)
+    num_failed, others = counts["num_failed_files"], list(refused.other_games)
+    text = f"{num_failed} of {counts['num_files']} files cannot be read as hand histories."
+    if num_failed:
+        examples = [f"{name} ({why})" for name, why in list(refused.broken.items())[:MAX_EXAMPLES]]
+        text += f" {'; '.join(examples)}{'; ...' if len(refused.broken) > MAX_EXAMPLES else ''}"
+        text += ". Take them out of the folder, mend them or copy them again"
+        text += ", or set failed_files: warn (FAILED_FILES=warn) to go on without them." if does_block else "."
+    if others:
+        text += f" {len(others)} hold other games alone, which is no fault, but no hand of theirs is read: "
+        text += ", ".join(others[:MAX_EXAMPLES]) + (", ..." if len(others) > MAX_EXAMPLES else ".")
+    entries: dict[str, Any] = {
+        "failed_files": num_failed,
+        "files_of_other_games": len(others),
+        "threshold": 0,
+        "rejects": dg.MetadataValue.path(str(rejects)),
+    }
+    if refused.broken or others:
+        rows = [{"file": name, "why": why} for files in (refused.broken, refused.other_games) for name, why in files.items()]
+        entries["refused"] = metadata.table(rows)
+    return dg.AssetCheckResult(
+        check_name="every_file_readable",
+        passed=num_failed == 0 and not others,
+        severity=dg.AssetCheckSeverity.ERROR if num_failed and does_block else dg.AssetCheckSeverity.WARN,
+        metadata=entries,
+        description=text,
     )
 
 

@@ -295,6 +295,7 @@ def serve(checkpoint: Path | None, home: str | None, device: str, host: str, por
 def _one_line_errors() -> Iterator[None]:
     """Turn what a person can mend into one line; anything else is a bug and keeps its traceback."""
     import dagster as dg
+    from dagster._core.errors import DagsterAssetCheckFailedError
 
     from range_reader_pipeline.storage import explain_os_error
 
@@ -302,6 +303,8 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except dg.Failure as error:
         raise click.ClickException(error.description or str(error)) from None
+    except DagsterAssetCheckFailedError as error:  # what to do was told when the check was made
+        raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(explain_os_error(error)) from None
     except (ValueError, FloatingPointError) as error:

@@ -4,6 +4,8 @@ Every field has a default, so that one press of Materialize is enough. The folde
 the pipeline write outside its home.
 """
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 import dagster as dg
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from range_reader_pipeline.shuffle import ShuffleConfig
 
 
+WARN: Final = "warn"
+BLOCK: Final = "block"
+FAILED_FILES_VARIABLE: Final = "RANGE_READER_FAILED_FILES"
 SETTLE_SECONDS: Final = 20.0  # how long the sensor leaves a file alone after its last change
 
 
@@ -67,13 +72,27 @@ class EncodedShardsConfig(dg.Config):
 class DataChecksConfig(dg.Config):
     """What stops the chain before the training."""
 
-    failed_files: Literal["warn", "block"] = Field(
-        default="warn",
+    failed_files: Literal["auto", "warn", "block"] = Field(
+        default="auto",
         description=(
-            "What a file refused as a whole does. warn: the hands of the other files are trained on. block: nothing behind "
-            "encoded_shards runs until the file is mended or gone."
+            "What a file does that cannot be read as hand histories. auto: $RANGE_READER_FAILED_FILES, else block. block: nothing "
+            "behind encoded_shards runs until the file is mended or gone. warn: the hands of the other files are trained on. Files "
+            "of other games alone always only warn."
         ),
     )
+
+
+def failed_files(config: DataChecksConfig, *, environment: Mapping[str, str] = os.environ) -> str:
+    """Return what a failed file does, ``WARN`` or ``BLOCK``.
+
+    Raises:
+        ValueError: the environment names something else.
+    """
+    asked = config.failed_files if config.failed_files != "auto" else environment.get(FAILED_FILES_VARIABLE) or BLOCK
+    if asked not in (WARN, BLOCK):
+        msg = f"expected failed_files ({FAILED_FILES_VARIABLE}) {WARN} or {BLOCK}, got {asked!r}"
+        raise ValueError(msg)
+    return asked
 
 
 def shuffle_config(config: EncodedShardsConfig) -> "ShuffleConfig":

@@ -15,7 +15,7 @@ from range_reader_pipeline import notations
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.checks import checks, data_checks
-from range_reader_pipeline.data_config import DataChecksConfig
+from range_reader_pipeline.data_config import FAILED_FILES_VARIABLE, DataChecksConfig, failed_files
 from range_reader_pipeline.paths import HomePaths, home_paths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.storage import read_json, write_json
@@ -76,11 +76,64 @@ def test_sound_shards_pass_and_say_why(paths: HomePaths) -> None:
     assert 0 < results["few_hands_rejected"].metadata["reject_rate"].value < 0.01
 
 
-def test_a_file_refused_whole_warns_or_blocks_as_configured(paths: HomePaths) -> None:
-    """Some want the other files' hands, some want to know before an hour of training that a file was cut off while copying."""
-    assert evaluate(paths)["every_file_readable"].severity is dg.AssetCheckSeverity.WARN
-    result = evaluate(paths, DataChecksConfig(failed_files="block"))["every_file_readable"]
+def test_a_file_that_cannot_be_read_blocks_and_says_what_to_do(paths: HomePaths) -> None:
+    """Before an hour of training somebody should know that a file was cut off while copying, and which."""
+    result = evaluate(paths)["every_file_readable"]
     assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    text = result.description or ""
+    assert "bad.ohh (FILE_NO_HANDS: every record was refused" in text
+    assert "Take them out of the folder" in text
+    assert "failed_files: warn" in text
+    assert result.metadata["failed_files"].value == 1
+
+
+def test_a_file_that_cannot_be_read_warns_where_that_is_wanted(paths: HomePaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some want the other files' hands whatever lies beside them."""
+    result = evaluate(paths, DataChecksConfig(failed_files="warn"))["every_file_readable"]
+    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
+    monkeypatch.setenv(FAILED_FILES_VARIABLE, "warn")
+    assert evaluate(paths)["every_file_readable"].severity is dg.AssetCheckSeverity.WARN
+    assert evaluate(paths, DataChecksConfig(failed_files="block"))["every_file_readable"].severity is dg.AssetCheckSeverity.ERROR
+    with pytest.raises(ValueError, match=r"expected failed_files .* warn or block, got 'ignore'"):
+        failed_files(DataChecksConfig(), environment={FAILED_FILES_VARIABLE: "ignore"})
+
+
+def test_files_of_other_games_alone_warn(tmp_path: Path) -> None:
+    """There is nothing to mend in a file of Omaha, so it must not hold up the hold'em beside it."""
+    home = home_with(tmp_path, {"a.ohh": random_hands(31, 60), "omaha.ohh": random_hands(32, 5)})
+    omaha = home.ohh / "omaha.ohh"
+    omaha.write_text(omaha.read_text().replace('"Holdem"', '"Omaha"'))
+    assert materialize(home, [ohh_files, encoded_shards]).success
+    result = evaluate(home)["every_file_readable"]
+    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "0 of 2 files cannot be read" in (result.description or "")
+    assert "1 hold other games alone" in (result.description or "")
+    assert "omaha.ohh" in (result.description or "")
+
+
+def test_a_failed_file_stops_what_comes_after(tmp_path: Path) -> None:
+    """A check that says it blocks and lets the chain go on is worse than none."""
+    home = home_with(tmp_path, {"a.ohh": random_hands(33, 60)})
+    (home.ohh / "bad.ohh").write_bytes(b"\xff\xfe" + "no hands".encode("utf-16-le"))
+    went_on: list[bool] = []
+
+    @dg.asset(deps=[encoded_shards])
+    def after() -> None:
+        went_on.append(True)
+
+    def run(**config: str) -> bool:
+        result = dg.materialize(
+            [ohh_files, encoded_shards, after, *checks],
+            resources={"home": HomeResource(home=str(home.root))},
+            run_config={"ops": {"data_checks": {"config": config}}},
+            raise_on_error=False,
+        )
+        return result.success
+
+    assert not run()
+    assert not went_on
+    assert run(failed_files="warn")
+    assert went_on
 
 
 def test_a_doubled_read_blocks(paths: HomePaths) -> None:
