@@ -21,6 +21,7 @@ from range_reader_core.tokens import MAX_SEATS, BaseAction
 
 ENCODER_VERSION: Final = "1"  # part of every cache key: raise it when the same hand would encode differently
 MAX_POSITIONS: Final = 96
+BLOCK_READS: Final = 1 << 11  # made at a time
 WATCHER: Final = 255  # perspective_seat of a read that sees no cards
 
 
@@ -162,14 +163,20 @@ class HandEncoder:
         kept = np.minimum(skeletons.lengths, self.max_positions)[of_hand]  # (N,)
         offsets = np.concatenate([[0], np.cumsum(kept)])  # (N + 1,)
         start = (np.cumsum(skeletons.lengths) - skeletons.lengths)[of_hand]
-        positions = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], kept)  # (P,)
-        tokens_of_reads = skeletons.tokens[positions]
+        tokens_of_reads = np.empty(offsets[-1], dtype=np.uint16)  # (P,)
+        values = np.empty(offsets[-1], dtype=np.float32)  # (P,)
+        for first in range(0, len(kept), BLOCK_READS):  # so that the positions stay in the processor's cache
+            block = slice(first, first + BLOCK_READS)
+            begin, end = offsets[first], offsets[min(first + BLOCK_READS, len(kept))]
+            positions = np.arange(begin, end) + np.repeat(start[block] - offsets[:-1][block], kept[block])
+            np.take(skeletons.tokens, positions, out=tokens_of_reads[begin:end], mode="clip")
+            np.take(skeletons.values, positions, out=values[begin:end], mode="clip")
         first_seat = np.cumsum(skeletons.num_players) - skeletons.num_players
         slot = offsets[:-1] + first_slot(0) + skeletons.num_players[of_hand]
         tokens_of_reads[slot + pairs.villain] = _PREDICT + pairs.villain
         seen = skeletons.combos[first_seat[of_hand] + pairs.perspective].astype(np.int64)
         tokens_of_reads[slot + pairs.perspective] = tokens.COMBO_OFFSET + seen
-        return tokens_of_reads, skeletons.values[positions], offsets
+        return tokens_of_reads, values, offsets
 
     def counts_of(self, skeletons: Skeletons, pairs: "Pairs") -> EncodingCounts:
         """Return what becomes of hands that are read as these pairs, all of theirs."""
@@ -214,7 +221,7 @@ def pairs_of(skeletons: Skeletons) -> Pairs:
     has_cards[np.arange(MAX_SEATS) < players[:, None]] = skeletons.combos != NO_COMBO
     acting = np.flatnonzero((skeletons.tokens >= _FIRST_FOLD) & (skeletons.tokens < _END_ALL_IN))
     action, seat = np.divmod(skeletons.tokens[acting], MAX_SEATS)
-    place = (np.searchsorted(np.cumsum(length), acting, side="right") * MAX_SEATS) + seat
+    place = np.repeat(np.arange(len(length)) * MAX_SEATS, length)[acting] + seat
     has_voluntary = np.zeros(has_cards.shape, dtype=np.bool_)
     has_voluntary.reshape(-1)[place[action >= BaseAction.CALL]] = True
     has_folded = np.zeros(has_cards.shape, dtype=np.bool_)

@@ -92,11 +92,12 @@ def _mixed_results(stream: BufferedBytes, file_name: str) -> Iterator[NamedSkele
 def _read_lines(lines: Lines, careful: "_CarefulReader") -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
     """Yield the hands of lines in their order: plain ones at once, the odd ones between them the careful way."""
     num_lines = lines.num_objects
-    records = lines.records(0, num_lines if not careful.is_plain_tried else 0)
     begin = 0
+    records: list[Record] = []
     while begin < num_lines and (careful.is_waiting or not careful.modes or not careful.is_plain_tried):
-        records = records or lines.records(0, num_lines)
-        yield from careful.take(records[begin : begin + BATCH_RECORDS])
+        records = records or lines.records(begin, begin + MAX_WAITING)
+        yield from careful.take(records[:BATCH_RECORDS])
+        del records[:BATCH_RECORDS]
         begin += BATCH_RECORDS
     if begin >= num_lines:
         return

@@ -5,7 +5,7 @@ returns None for everything else, which ``ohh_lenient`` then reads slowly and fo
 refuse an object that names a key twice: the last value would silently hide the first. Here nothing is known of poker.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -15,6 +15,15 @@ MAX_CHIPS: Final = 1e15  # above this float64 cannot count single chips; also ke
 
 Chips = Annotated[float, msgspec.Meta(ge=0, le=MAX_CHIPS)]
 PlayerId = int | str
+# fmt: off
+CardName = Literal[
+    "2c", "2d", "2h", "2s", "3c", "3d", "3h", "3s", "4c", "4d", "4h", "4s", "5c", "5d", "5h", "5s",
+    "6c", "6d", "6h", "6s", "7c", "7d", "7h", "7s", "8c", "8d", "8h", "8s", "9c", "9d", "9h", "9s",
+    "Tc", "Td", "Th", "Ts", "Jc", "Jd", "Jh", "Js", "Qc", "Qd", "Qh", "Qs", "Kc", "Kd", "Kh", "Ks",
+    "Ac", "Ad", "Ah", "As",
+]
+# fmt: on
+StreetName = Literal["Preflop", "Flop", "Turn", "River", "Showdown"]
 
 
 class OhhAction(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
@@ -101,6 +110,56 @@ class OhhRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     ohh: OhhHand
 
 
+class PlainAction(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """An ``OhhAction`` by somebody, in the spec's words throughout: no text is made for a card, its name is there already."""
+
+    action_number: int
+    player_id: int
+    action: ActionName
+    amount: Chips
+    is_allin: bool | None
+    cards: tuple[CardName, CardName] | None = None
+
+
+class PlainRound(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """An ``OhhRound`` of plain actions."""
+
+    id: int
+    street: StreetName
+    cards: tuple[CardName, ...] | None = None
+    actions: list[PlainAction]
+
+
+class PlainHand(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """An ``OhhHand`` of plain rounds."""
+
+    spec_version: str
+    site_name: str
+    network_name: str
+    internal_version: str
+    tournament: bool
+    game_number: str
+    start_date_utc: str | None
+    table_name: str
+    game_type: str
+    bet_limit: OhhBetLimit
+    table_size: int
+    currency: str
+    dealer_seat: int
+    small_blind_amount: Chips
+    big_blind_amount: Chips
+    ante_amount: Chips
+    players: list[OhhPlayer]
+    rounds: list[PlainRound]
+    pots: list[OhhPot]
+
+
+class PlainRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The wrapper object of a plain hand."""
+
+    ohh: PlainHand
+
+
 def decode_exact(data: bytes) -> OhhHand | None:
     """Return the hand of a record in rs-poker's exact layout, or None where anything at all differs."""
     try:
@@ -123,6 +182,8 @@ def num_keys(
 
 
 decode_record = msgspec.json.Decoder(OhhRecord).decode
+# Objects that follow each other with nothing but blanks between them; it does not ask for a line each, so count them.
+decode_plain_lines = msgspec.json.Decoder(PlainRecord).decode_lines
 
 
 def _num_colons(hand: OhhHand) -> int:

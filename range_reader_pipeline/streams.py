@@ -112,16 +112,15 @@ class _Decompressed(io.RawIOBase):
         if self.problem is not None:
             return 0
         try:
-            data = self._inner.read(min(len(buffer), STEP_BYTES))
+            count = int(self._inner.readinto(memoryview(buffer)[:STEP_BYTES]))
         except OSError as error:
             if error.errno is not None:  # the disk's own error, not the decompressor's
                 raise
             hint = "" if self._num_bytes else "; is it compressed as its suffix says?"
             self.problem = f"the compressed stream breaks off or is damaged after about {self._num_bytes} bytes ({error}){hint}"
             return 0
-        self._num_bytes += len(data)
+        self._num_bytes += count
         if self._num_bytes > FREE_BYTES and self._num_bytes > self._max_ratio * self._source.num_bytes:
             self.problem = f"{self._source.num_bytes} compressed bytes hold {self._num_bytes} and more: over {self._max_ratio} to 1"
             return 0
-        buffer[: len(data)] = data
-        return len(data)
+        return count
