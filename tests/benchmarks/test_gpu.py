@@ -66,6 +66,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_it_runs_with_numpy_and_torch_alone() -> None:
     """Prevents a benchmark that cannot be started where the GPU is."""
     done = subprocess.run([sys.executable, "-c", RUN_BARE], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -42,6 +42,19 @@ def files_of(paths: HomePaths) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in own_files(paths)}
 
 
+def deal(paths: HomePaths, **config: object) -> dict[str, bytes]:
+    """Deal with these settings, and return the files."""
+    paths.create()
+    deal_files(planned(ArenaConfig(**{"hands": 60, **config}), paths), paths, lambda _: None)
+    return files_of(paths)
+
+
+@pytest.fixture(scope="module")
+def usual_hands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Return what is dealt where nothing is set but the number of hands."""
+    return deal(home_paths(home=str(tmp_path_factory.mktemp("usual")), environment={}))
+
+
 @pytest.fixture
 def paths(tmp_path: Path) -> HomePaths:
     """Return an empty home."""
@@ -62,9 +75,9 @@ def test_the_same_settings_are_the_same_bytes_and_are_not_dealt_again(paths: Hom
     materialize(paths, seed=3)
     before = files_of(paths)
     assert materialize(paths, seed=3)["reused"]
+    assert files_of(paths) == before
     elsewhere = home_paths(home=str(tmp_path / "other"), environment={})
-    materialize(elsewhere, seed=3)
-    assert files_of(elsewhere) == before
+    assert deal(elsewhere, seed=3) == before
     assert not materialize(paths, seed=4)["reused"]
     assert files_of(paths) != before
 
@@ -85,12 +98,15 @@ def test_the_same_settings_are_the_same_bytes_and_are_not_dealt_again(paths: Hom
     ],
     ids=str,
 )
-def test_every_setting_changes_the_hands(paths: HomePaths, changed: dict[str, object]) -> None:
+def test_every_setting_changes_the_hands(usual_hands: dict[str, bytes], paths: HomePaths, changed: dict[str, object]) -> None:
     """A field nobody reads is a lie."""
+    assert deal(paths, **changed) != usual_hands
+
+
+def test_the_launchpad_sets_what_a_deal_is_given(paths: HomePaths, usual_hands: dict[str, bytes]) -> None:
+    """Prevents a setting that reaches the deal from everywhere but the UI."""
     materialize(paths)
-    before = files_of(paths)
-    materialize(paths, **changed)
-    assert files_of(paths) != before
+    assert files_of(paths) == usual_hands
 
 
 def test_a_larger_deal_begins_with_the_same_files(paths: HomePaths, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ def test_live_curves_are_observed_and_few(trained: Chain) -> None:
     assert len(seen) <= 100
 
 
+@pytest.mark.slow
 def test_a_temperature_is_kept_only_where_it_helps_on_hands_it_was_not_fitted_on(
     own_copy: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +118,9 @@ def test_the_same_again_is_reused_and_retrain_trains_beside_it(own_copy: Chain) 
     assert len(read_results(own_copy.paths.results)) == 3
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
+@pytest.mark.parametrize(
+    "interrupt", [KeyboardInterrupt, pytest.param(dg.DagsterExecutionInterruptedError, marks=pytest.mark.slow)]
+)
 def test_a_stopped_training_goes_on_and_ends_as_if_undisturbed(
     own_copy: Chain, monkeypatch: pytest.MonkeyPatch, interrupt: type[BaseException]
 ) -> None:

@@ -87,6 +87,7 @@ def test_nothing_changed_means_nothing_done(own_copy: Chain) -> None:
     assert own_copy.paths.results.read_bytes() == before[2]
 
 
+@pytest.mark.slow
 def test_two_gradings_of_one_checkpoint_are_equal_to_the_byte(own_copy: Chain) -> None:
     """Prevents a report that says something else each time although nothing was measured anew."""
     before = folder_bytes(own_copy.paths.reports)

@@ -71,7 +71,9 @@ def test_arms_are_compared_remembered_once_and_not_trained_twice(own_copy: Chain
     assert len(read_results(own_copy.paths.results)) == before[1] + 4
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
+@pytest.mark.parametrize(
+    "interrupt", [KeyboardInterrupt, pytest.param(dg.DagsterExecutionInterruptedError, marks=pytest.mark.slow)]
+)
 def test_terminate_costs_neither_finished_arms_nor_the_one_under_way(
     own_copy: Chain, monkeypatch: pytest.MonkeyPatch, interrupt: type[BaseException]
 ) -> None:

@@ -52,6 +52,7 @@ def _config(when: str = "auto", **training: object) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_a_run_is_recorded_where_the_ui_looks_and_told_asset_by_asset(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     """Prevents headless runs that the UI knows nothing of, and a terminal full of Dagster's own messages."""
     paths = home_with(tmp_path, {"a.ohh": random_hands(1, 120)})
