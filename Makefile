@@ -38,7 +38,7 @@ export RANGE_READER_OHH := $(OHH)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui test test-ui bench-sensor soak bench-ingest bench-arena bench-read bench-train bench-switches check fix clean
+.PHONY: help setup run ui test test-ui bench-sensor soak bench-ingest bench-arena bench-read bench-train bench-switches check fast-core fast-pipeline fix clean
 
 help: ## list the targets and the knobs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -106,11 +106,18 @@ bench-switches: $(STAMP) ## what each switch of a training step is worth
 bench-arena: $(STAMP) ## hands the arena deals a second, and its oracle; GRADE=1: the kept checkpoint of HOME_DIR beside it
 	@$(BIN)/python -m benchmarks.arena $(if $(GRADE),--home $(HOME_DIR))
 
-check: $(STAMP) ## format, lint, types and the fast tests
+check: $(STAMP) ## format, lint, types and the fast tests, on two cores
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m "not slow and not gpu and not ui"
+	@$(MAKE) --no-print-directory -j 2 -O fast-core fast-pipeline
+
+# The fast tests in two halves, for two cores; the pipeline's share one trained home.
+FAST_TESTS := $(BIN)/pytest -q -m "not slow and not gpu and not ui"
+fast-core:
+	$(FAST_TESTS) --ignore tests/pipeline
+fast-pipeline:
+	$(FAST_TESTS) tests/pipeline
 
 fix: $(STAMP) ## format the code and apply the safe lint fixes
 	$(BIN)/ruff format .
