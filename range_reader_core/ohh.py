@@ -103,11 +103,13 @@ def _read_lines(lines: Lines, careful: "_CarefulReader") -> Iterator[NamedSkelet
         return
     plain = read_plain(lines, begin, [source for source, mode in careful.modes.items() if mode is AmountMode.ADDED])
     at = plain.line_index
-    odd = np.setdiff1d(np.arange(begin, num_lines), at, assume_unique=True).tolist()
+    is_odd = np.arange(num_lines) >= begin
+    is_odd[at] = False
+    odd = np.flatnonzero(is_odd).tolist()
     if len(odd) > (1.0 - MIN_PLAIN_SHARE) * (num_lines - begin):
         careful.is_plain_tried = False
-    if odd:
-        records = lines.records(0, num_lines)
+    first_odd = odd[0] if odd else 0
+    records = lines.records(first_odd, odd[-1] + 1) if odd else []
     num_given = 0
     while odd:
         first = odd[0]
@@ -117,9 +119,10 @@ def _read_lines(lines: Lines, careful: "_CarefulReader") -> Iterator[NamedSkelet
             yield plain.hands.take(np.arange(num_given, num_before))
         num_given = num_before
         del odd[:run]
-        yield from careful.take(records[first : first + run])
+        yield from careful.take(records[first - first_odd : first - first_odd + run])
         if careful.is_waiting:  # a source not met before: what follows has to wait with its hands
-            for place in range(first + run, num_lines, BATCH_RECORDS):
+            records = lines.records(first + run, num_lines)
+            for place in range(0, len(records), BATCH_RECORDS):
                 yield from careful.take(records[place : place + BATCH_RECORDS])
             return
     if num_given < len(at):

@@ -21,7 +21,8 @@ MAX_RECORD_BYTES: Final = 4 * 1024 * 1024  # a hand takes 2-20 KB
 CHUNK_BYTES: Final = 1024 * 1024
 HEAD_BYTES: Final = 4096
 FIRST_BYTES: Final = 64 * 1024  # a file no longer than that needs no block of memory
-BLOCK_BYTES: Final = 4 * 1024 * 1024  # read at a time: enough hands to make work on whole arrays worthwhile
+PIECE_BYTES: Final = 256 * 1024  # looked at a time, so that it stays in the processor's cache
+BLOCK_BYTES: Final = 8 * 1024 * 1024  # read at a time: enough hands to make work on whole arrays worthwhile
 
 
 class BufferedBytes(Protocol):
@@ -140,7 +141,8 @@ def _lines(text: memoryview, number: int) -> Lines | None:
     if bytes(text[:1]) not in _PLAIN_STARTS:
         return None
     codes = np.frombuffer(text, dtype=np.uint8)
-    ends = np.flatnonzero(codes == _NEWLINE)
+    pieces = range(0, len(codes), PIECE_BYTES)
+    ends = np.concatenate([np.flatnonzero(codes[first : first + PIECE_BYTES] == _NEWLINE) + first for first in pieces])
     num_lines = len(ends)
     if codes[-1] != _NEWLINE:
         ends = np.append(ends, len(codes))

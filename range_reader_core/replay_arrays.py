@@ -52,18 +52,20 @@ def play_plain(steps: Steps) -> tuple[Bools, Bools, npt.NDArray[np.int32]]:
     order = state.order
     starts = np.cumsum(steps.num_steps) - steps.num_steps
     within = np.arange(len(steps.kind)) - np.repeat(starts, steps.num_steps)
-    place = within * num_hands + np.repeat(_inverse(order), steps.num_steps)
+    rank = np.repeat(_inverse(order), steps.num_steps)
+    place = within * num_hands + rank
     size = int(steps.num_steps.max(initial=0)) * num_hands
     kind = np.zeros(size, dtype=np.uint8)
-    seat = np.zeros(size, dtype=np.int64)
+    seat = np.zeros(size, dtype=np.int64)  # places among the seats of all hands
+    bit = np.zeros(size, dtype=np.int32)
     chips = np.zeros(size, dtype=np.float64)
-    kind[place], seat[place], chips[place] = steps.kind, steps.seat, steps.chips
+    kind[place], seat[place], bit[place], chips[place] = steps.kind, rank * MAX_SEATS + steps.seat, _BIT[steps.seat], steps.chips
     is_all_in = np.zeros(size, dtype=np.bool_)
     # Longest hands first, so that those still in play are always the first so many.
     num_active = np.searchsorted(-steps.num_steps[order], -np.arange(1, size // num_hands + 1) if num_hands else [], side="right")
     for step, active in enumerate(num_active.tolist()):
         here = slice(step * num_hands, step * num_hands + active)
-        state.play(kind[here], seat[here], chips[here], is_all_in[here])
+        state.play(kind[here], seat[here], bit[here], chips[here], is_all_in[here])
     is_plain = np.zeros(num_hands, dtype=np.bool_)
     live = np.zeros(num_hands, dtype=np.int32)
     is_plain[order], live[order] = state.finish(steps.num_board[order]), state.live
@@ -121,16 +123,21 @@ class _State:
         np.maximum.at(most, np.repeat(np.arange(num_hands), steps.num_steps), steps.chips)
         self.slack = RELATIVE_SLACK * np.fmax(self.pot, most[self.order])  # as ohh_settle has it
 
-    def play(self, kind: npt.NDArray[np.uint8], seat: Ints, chips: Floats, is_all_in: Bools) -> None:
-        """Play one step of the first ``len(kind)`` hands, and note in ``is_all_in`` whose stack it empties."""
+    def play(self, kind: npt.NDArray[np.uint8], place: Ints, bit: npt.NDArray[np.int32], chips: Floats, is_all_in: Bools) -> None:
+        """Play one step of the first ``len(kind)`` hands, and note in ``is_all_in`` whose stack it empties.
+
+        Args:
+            kind: EventKind.
+            place: of the seat, among the seats of all hands.
+            bit: of the seat.
+            chips: chips added.
+            is_all_in: to be filled.
+        """
         is_deal = kind >= EventKind.FLOP
+        self._act(kind, place, bit, chips, is_deal, is_all_in)
         dealt = np.flatnonzero(is_deal)
         if len(dealt):
             self._deal(dealt)
-            hands = np.flatnonzero(~is_deal)
-            is_all_in[hands] = self._act(hands, kind[hands], seat[hands], chips[hands])
-        else:
-            is_all_in[:] = self._act(np.arange(len(kind)), kind, seat, chips)
 
     def finish(self, num_board: Ints) -> Bools:
         """Return which hands are decided and paid out right."""
@@ -165,11 +172,19 @@ class _State:
         top = np.partition(self.street[hands], MAX_SEATS - 2, axis=1)
         self.uncalled[hands] += top[:, -1] - top[:, -2]
 
-    def _act(self, hands: Ints, kind: npt.NDArray[np.uint8], seat: Ints, chips: Floats) -> Bools:
-        place = hands * MAX_SEATS + seat
-        bit = _BIT[seat]
-        live, can_act, to_act = self.live[hands], self.can_act[hands], self.to_act[hands]
-        slack, highest, own = self.slack[hands], self.highest[hands], self.street_of_seat[place]
+    def _act(
+        self,
+        kind: npt.NDArray[np.uint8],
+        place: Ints,
+        bit: npt.NDArray[np.int32],
+        chips: Floats,
+        is_deal: Bools,
+        is_all_in: Bools,
+    ) -> None:
+        """Let everybody act. A deal is let through as an action that changes nothing: slices are cheaper than picking hands."""
+        here = slice(len(kind))
+        live, can_act, to_act = self.live[here], self.can_act[here], self.to_act[here]
+        slack, highest, own = self.slack[here], self.highest[here], self.street_of_seat[place]
         is_blind, is_fold, is_check = kind == _POST_BLIND, kind == _FOLD, kind == _CHECK
         is_call, is_bet, is_raise = kind == _CALL, kind == _BET, kind == _RAISE
         is_ante = kind == _POST_ANTE
@@ -179,32 +194,36 @@ class _State:
         price = highest - own
         remaining = self.left[place] - chips
         least = self.least_left[place]
-        is_all_in: Bools = ((remaining <= slack) | (remaining <= least)) & ~(is_fold | is_check)
-        is_overspent = is_all_in & (remaining < -slack) & (remaining < -least)
+        is_empty = ((remaining <= slack) | (remaining <= least)) & ~(is_fold | is_check | is_deal)
+        is_overspent = is_empty & (remaining < -slack) & (remaining < -least)
         total = own + np.where(is_ante, 0.0, chips)
 
         is_legal = (can_act & bit != 0) & ~is_overspent
-        is_legal &= np.where(is_post, ~self.has_voluntary[hands], live & (live - 1) != 0)
+        is_legal &= np.where(is_post, ~self.has_voluntary[here], live & (live - 1) != 0)
         is_legal &= is_post | is_fold | (to_act & bit != 0)
         is_legal &= ~is_check | (price <= slack)
         is_open = highest <= 0.0
         is_more = chips > price + slack
         is_legal &= ~is_bet | (is_open & (chips > 0.0))
-        is_legal &= ~is_raise | (~is_open & is_more & ~(self.is_preflop[hands] & (total <= self.big_blind[hands])))
+        is_legal &= ~is_raise | (~is_open & is_more & ~(self.is_preflop[here] & (total <= self.big_blind[here])))
         is_nothing = (chips <= slack) & (price <= slack)
-        is_legal &= ~is_call | (~is_open & ~is_more & ~is_nothing & ((chips >= price - slack) | is_all_in))
-        self.is_plain[hands] &= is_legal
+        is_legal &= ~is_call | (~is_open & ~is_more & ~is_nothing & ((chips >= price - slack) | is_empty))
+        self.is_plain[here] &= is_legal | is_deal
 
-        remaining[is_all_in] = 0.0
+        remaining[is_empty] = 0.0
         self.left[place] = remaining
-        self.gross[hands] += chips
+        self.gross[here] += chips
         self.street_of_seat[place] = total
-        self.highest[hands] = np.where(is_wager, total, np.where(is_blind, np.maximum(highest, total), highest))
-        self.to_act[hands] = np.where(is_wager, live & ~bit, np.where(is_check | is_call, to_act & ~bit, to_act))
-        self.can_act[hands] = np.where(is_fold | is_all_in, can_act & ~bit, can_act)
-        self.live[hands] = np.where(is_fold, live & ~bit, live)
-        self.has_voluntary[hands] |= ~is_post
-        return is_all_in
+        self.has_voluntary[here] |= ~(is_post | is_deal)
+        is_all_in[:] = is_empty
+        # The new values need the old ones of each other.
+        without = ~bit
+        next_highest = np.where(is_wager, total, np.where(is_blind, np.maximum(highest, total), highest))
+        next_to_act = np.where(is_wager, live, to_act) & np.where(is_wager | is_check | is_call, without, _EVERYONE)
+        can_act &= np.where(is_fold | is_empty, without, _EVERYONE)
+        live &= np.where(is_fold, without, _EVERYONE)
+        highest[:] = next_highest
+        to_act[:] = next_to_act
 
 
 _POST_ANTE: Final = int(EventKind.POST_ANTE)
@@ -215,4 +234,5 @@ _CALL: Final = int(EventKind.CALL)
 _BET: Final = int(EventKind.BET)
 _RAISE: Final = int(EventKind.RAISE)
 _BIT: Final = np.int32(1) << np.arange(MAX_SEATS, dtype=np.int32)
+_EVERYONE: Final = np.int32(-1)
 _HIGHEST_BIT: Final = np.array([0] + [bits.bit_length() - 1 for bits in range(1, 1 << MAX_SEATS)], dtype=np.int64)

@@ -7,7 +7,6 @@ from range_reader_core.hand import CanonicalHand
 from range_reader_core.ohh import parse_ohh, read_ohh
 from range_reader_core.ohh_rejects import Reject
 from range_reader_core.skeletons import NamedSkeletons
-from range_reader_pipeline.phh import parse_phh
 from range_reader_pipeline.suffixes import PHH_SUFFIXES, content_suffix
 
 
@@ -16,11 +15,19 @@ def parse_hands(stream: BufferedReader, file_name: str) -> Iterator[CanonicalHan
 
     Poker Hand History (``PHH_SUFFIXES``) goes through PokerKit's notation; everything else is read as Open Hand History.
     """
-    parse = parse_phh if content_suffix(file_name) in PHH_SUFFIXES else parse_ohh
-    return parse(stream, file_name)
+    return _parse_phh(stream, file_name) if _is_phh(file_name) else parse_ohh(stream, file_name)
 
 
 def read_hands(stream: BufferedReader, file_name: str) -> Iterator[NamedSkeletons | CanonicalHand | Reject]:
     """Yield the same hands in the same order, ordinary ones as the skeletons that they encode to, many at once."""
-    read = parse_phh if content_suffix(file_name) in PHH_SUFFIXES else read_ohh
-    return read(stream, file_name)
+    return _parse_phh(stream, file_name) if _is_phh(file_name) else read_ohh(stream, file_name)
+
+
+def _is_phh(file_name: str) -> bool:
+    return content_suffix(file_name) in PHH_SUFFIXES
+
+
+def _parse_phh(stream: BufferedReader, file_name: str) -> Iterator[CanonicalHand | Reject]:
+    from range_reader_pipeline.phh import parse_phh  # PokerKit is half of what a worker would have to import
+
+    return parse_phh(stream, file_name)

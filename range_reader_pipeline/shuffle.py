@@ -10,7 +10,8 @@ elsewhere and applied on the way.
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,13 +97,13 @@ class _RunTask:
     contents: tuple[str, ...]
     dropped: dict[str, npt.NDArray[np.int64]]  # rows of hands, by content
     config: ShuffleConfig
-    folder: Path
+    folder: Path | None  # None: what fits one run is kept in memory
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    path: Path
+    rows: "_Rows"
     num_reads: dict[str, int]  # by split
     num_hands: dict[str, int]
 
@@ -112,8 +113,11 @@ class _ShardTask:
     split: str
     index: int
     num_shards: int
-    runs: tuple[Path, ...]
+    runs: "tuple[_Rows, ...]"
     path: Path
+
+
+_Rows = Path | tuple[pa.RecordBatch, ...]  # of a run, one batch per split: a file of them, or they themselves
 
 
 def num_shards(num_reads: int, reads_per_shard: int) -> int:
@@ -153,16 +157,19 @@ def shuffle(
     """
     scratch.mkdir(parents=True)
     try:
-        run_lists = workers.map(_make_runs, _run_tasks(cache, sorted(set(contents)), repeats, scratch, config))
+        run_tasks = _run_tasks(cache, sorted(set(contents)), repeats, scratch, config, workers.count)
+        if len(run_tasks) == 1 and workers.count == 1:
+            run_tasks = [replace(task, folder=None) for task in run_tasks]
+        run_lists = workers.map(_make_runs, run_tasks)
         runs = [run for part in run_lists for run in part]
         on_progress(f"sorted {sum(sum(run.num_reads.values()) for run in runs)} reads into {len(runs)} runs")
         tasks = []
         for split in SPLITS:
             (folder / split).mkdir(parents=True)
             count = num_shards(sum(run.num_reads[split] for run in runs), config.reads_per_shard)
-            paths = tuple(run.path for run in runs if run.num_reads[split])
+            rows = tuple(run.rows for run in runs if run.num_reads[split])
             tasks += [
-                _ShardTask(split=split, index=index, num_shards=count, runs=paths, path=folder / split / shard_name(index))
+                _ShardTask(split=split, index=index, num_shards=count, runs=rows, path=folder / split / shard_name(index))
                 for index in range(count)
             ]
         step = max(1, len(tasks) // PROGRESS_STEPS)
@@ -181,18 +188,18 @@ def shuffle(
 
 
 def _run_tasks(
-    cache: ReadsCache, contents: Sequence[str], repeats: Repeats, scratch: Path, config: ShuffleConfig
+    cache: ReadsCache, contents: Sequence[str], repeats: Repeats, scratch: Path, config: ShuffleConfig, num_workers: int
 ) -> list[_RunTask]:
-    """Group the entries so that small ones share a run. How they are grouped leaves no trace in the shards."""
-    groups: list[list[str]] = []
-    num_reads = RUN_READS
-    for content in contents:
-        counts = cache.counts(content)
-        if num_reads >= RUN_READS:
-            groups.append([])
-            num_reads = 0
-        groups[-1].append(content)
-        num_reads += 0 if counts is None else counts.encoding.num_reads
+    """Group the entries into runs of one size, as many for each worker. How they are grouped leaves no trace in the shards."""
+    counts = [cache.counts(content) for content in contents]
+    num_reads = [0 if found is None else found.encoding.num_reads for found in counts]
+    total = max(1, sum(num_reads))
+    num_groups = num_workers * -(-total // (num_workers * RUN_READS))
+    groups: list[list[str]] = [[] for _ in range(num_groups)]
+    before = 0
+    for content, count in zip(contents, num_reads, strict=True):
+        groups[min((before + count // 2) * num_groups // total, num_groups - 1)].append(content)
+        before += count
     return [
         _RunTask(
             cache=cache,
@@ -203,6 +210,7 @@ def _run_tasks(
             name=f"{index:06d}",
         )
         for index, group in enumerate(groups)
+        if group
     ]
 
 
@@ -224,10 +232,10 @@ def _make_runs(task: _RunTask) -> list[_Run]:
         parts.append(part)
         num_reads += len(part.key)
         if num_reads >= RUN_READS:
-            runs.append(_write_run(task.folder / f"{task.name}_{len(runs):06d}.arrow", parts))
+            runs.append(_run(task, len(runs), parts))
             parts, num_reads = [], 0
     if num_reads:
-        runs.append(_write_run(task.folder / f"{task.name}_{len(runs):06d}.arrow", parts))
+        runs.append(_run(task, len(runs), parts))
     return runs
 
 
@@ -252,8 +260,8 @@ def _keyed(chunk: Chunk, dropped: npt.NDArray[np.int64], config: ShuffleConfig) 
     return _Part(chunk, pairs, key, splits_of(chunk.id_hashes)[pairs.of_hand])
 
 
-def _write_run(path: Path, parts: Sequence[_Part]) -> _Run:
-    """Write a file of one batch per split, each sorted by key."""
+def _run(task: _RunTask, index: int, parts: Sequence[_Part]) -> _Run:
+    """Return one batch per split, each sorted by key, in a file if the task names a folder."""
     first_hand = np.cumsum([0, *(part.chunk.skeletons.num_hands for part in parts)])
     of_hand = np.concatenate([part.pairs.of_hand + first for part, first in zip(parts, first_hand[:-1], strict=True)])
     key = np.concatenate([part.key for part in parts])
@@ -268,15 +276,19 @@ def _write_run(path: Path, parts: Sequence[_Part]) -> _Run:
     )
     ends = np.searchsorted(split[order], np.arange(len(SPLITS) + 1))
     batch = _rows(parts, pairs, key[order])
-    num_hands: dict[str, int] = {}
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RUN_SCHEMA) as writer:
-        for index, name in enumerate(SPLITS):
-            writer.write_batch(batch.slice(ends[index], ends[index + 1] - ends[index]))
-            num_hands[name] = len(np.unique(pairs.of_hand[ends[index] : ends[index + 1]]))
+    pieces = [slice(begin, end) for begin, end in pairwise(ends.tolist())]
+    batches = tuple([batch.slice(piece.start, piece.stop - piece.start) for piece in pieces])
+    path = None if task.folder is None else task.folder / f"{task.name}_{index:06d}.arrow"
+    if path is not None:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RUN_SCHEMA) as writer:
+            for one in batches:
+                writer.write_batch(one)
     return _Run(
-        path=path,
-        num_reads={name: int(ends[index + 1] - ends[index]) for index, name in enumerate(SPLITS)},
-        num_hands=num_hands,
+        rows=path or batches,
+        num_reads={name: one.num_rows for name, one in zip(SPLITS, batches, strict=True)},
+        num_hands={
+            name: int(np.count_nonzero(np.bincount(pairs.of_hand[piece]))) for name, piece in zip(SPLITS, pieces, strict=True)
+        },
     )
 
 
@@ -307,13 +319,12 @@ def _make_shard(task: _ShardTask) -> ShardInfo:
     shift = 64 - (task.num_shards.bit_length() - 1)
     lowest, highest = task.index << shift, ((task.index + 1) << shift) - 1
     slices = []
-    for path in task.runs:
-        with pa.memory_map(str(path)) as source:
-            batch = pa.ipc.open_file(source).get_batch(SPLITS.index(task.split))
-            key = batch["key"].to_numpy()
-            begin = int(np.searchsorted(key, np.uint64(lowest)))
-            end = int(np.searchsorted(key, np.uint64(highest), side="right"))
-            slices.append(batch.slice(begin, end - begin))
+    for rows in task.runs:
+        batch = _batch(rows, SPLITS.index(task.split))
+        key = batch["key"].to_numpy()
+        begin = int(np.searchsorted(key, np.uint64(lowest)))
+        end = int(np.searchsorted(key, np.uint64(highest), side="right"))
+        slices.append(batch.slice(begin, end - begin))
     table = pa.Table.from_batches(slices, RUN_SCHEMA).combine_chunks()
     if not _is_sorted(table):
         table = table.take(pa.array(_order(table))).combine_chunks()
@@ -332,6 +343,13 @@ def _make_shard(task: _ShardTask) -> ShardInfo:
         reads_by_source={row["values"]: row["counts"] for row in sorted(counts, key=lambda row: row["values"])},
         reads_by_size_and_street=_size_and_street(table),
     )
+
+
+def _batch(rows: _Rows, index: int) -> pa.RecordBatch:
+    if not isinstance(rows, Path):
+        return rows[index]
+    with pa.memory_map(str(rows)) as source:
+        return pa.ipc.open_file(source).get_batch(index)
 
 
 def _is_sorted(table: pa.Table) -> bool:

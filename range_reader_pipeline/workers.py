@@ -84,20 +84,18 @@ class Workers:
             for future in futures:
                 future.cancel()
 
-    def close(self, *, at_once: bool = False) -> None:
-        """Stop the processes, ``at_once`` even in the middle of their tasks."""
+    def close(self) -> None:
+        """Stop the processes, even in the middle of their tasks. Letting idle ones wind up takes 0.14 s and gains nothing."""
         if self._pool is not None:
-            processes = list((self._pool._processes or {}).values())  # noqa: SLF001 - terminate_workers() is new in Python 3.14
-            if at_once:
-                for process in processes:
-                    process.terminate()
+            for process in list((self._pool._processes or {}).values()):  # noqa: SLF001 - terminate_workers() is new in Python 3.14
+                process.terminate()
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
 
 @contextmanager
 def workers(count: int) -> Iterator[Workers]:
-    """Yield ``count`` workers and stop them on leaving; at once, if it is an error or an interrupt that ends the work.
+    """Yield ``count`` workers and stop them on leaving, be it by an error or an interrupt.
 
     Raises:
         ValueError: the count is not positive.
@@ -109,10 +107,8 @@ def workers(count: int) -> Iterator[Workers]:
     with freed_memory_kept() if count == 1 else nullcontext():
         try:
             yield pool
-        except BaseException:
-            pool.close(at_once=True)
-            raise
-        pool.close()
+        finally:
+            pool.close()
 
 
 class _BareSpawnProcess(SpawnProcess):
