@@ -128,8 +128,14 @@ def _training(policy: Policy, shards: Shards | None, trained: TrainedOn | None, 
     trainings = [run for run in runs if run.job in (TRAIN, EVERYTHING)]
     if any(run.status in (*_WAITING, *_RUNNING) for run in trainings):
         return f"{decision.reason}; a training is under way"
-    if any(run.states & {shards.version, shards.source_version} for run in trainings):
+    names = {shards.version, shards.source_version}
+    if any(run.states & names for run in trainings):
         return f"{decision.reason}; the training of these shards was ended or failed, so materialize checkpoint to train"
+    encoding = next((run for run in runs if run.states & names), None)
+    if encoding is not None and encoding.status is dg.DagsterRunStatus.FAILURE:
+        return (
+            f"{decision.reason}; a check of these shards failed: look at encoded_shards, or materialize checkpoint to train anyway"
+        )
     return Request(job=TRAIN, run_key=f"{shards.version}:{trainings[0].run_id if trainings else 'none'}")
 
 

@@ -13,6 +13,7 @@ import pytest
 from range_reader_pipeline import catalogue, sensors
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.assets.ohh_files import ohh_files
+from range_reader_pipeline.checks import checks
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.run_store import RunStore, TrainedOn
@@ -209,6 +210,39 @@ def test_data_that_grew_enough_are_trained_on_tick_by_tick(tmp_path: Path, insta
     assert training.tags["range_reader/data_version"] == manifest["version"]
     RunStore(paths).remember_trained(replace(trained, data_version=manifest["version"]))
     assert tick(instance, paths) == "2 files, up to date; trained on them"
+
+
+def test_shards_that_failed_a_check_are_not_trained_on(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
+    """A check that blocks would else hold for one run only: the training that comes later is a run of its own."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 60)})
+    first = tick(instance, paths)
+    assert isinstance(first, dg.RunRequest)
+    run(instance, paths, first)
+    trained = RunStore(paths).last_trained()
+    assert trained is not None
+    write_ohh(paths.ohh / "b.ohh", random_hands(2, 60))
+    (paths.ohh / "cut.ohh").write_bytes(b"\xff\xfe" + "no hands".encode("utf-16-le"))
+    request = tick(instance, paths)
+    assert isinstance(request, dg.RunRequest)
+    assert request.job_name == sensors.REFRESH
+    result = dg.materialize(
+        [ohh_files, encoded_shards, *checks],
+        instance=instance,
+        resources={"home": HomeResource(home=str(paths.root))},
+        tags={**request.tags, "dagster/sensor_name": "ohh_folder"},
+        raise_on_error=False,
+    )
+    assert not result.success
+    RunStore(paths).remember_trained(trained)
+    assert "a check of these shards failed: look at encoded_shards" in str(tick(instance, paths))
+    (paths.ohh / "cut.ohh").unlink()
+    request = tick(instance, paths)
+    assert isinstance(request, dg.RunRequest)
+    run(instance, paths, request)
+    RunStore(paths).remember_trained(trained)
+    training = tick(instance, paths)
+    assert isinstance(training, dg.RunRequest)
+    assert training.job_name == sensors.TRAIN
 
 
 def test_a_request_that_never_became_a_run_is_made_again(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
