@@ -94,7 +94,7 @@ bench-sensor: $(STAMP) ## what a tick of the sensor costs on ten thousand files
 bench-ingest: $(STAMP) ## what ingestion costs against json.loads, and what it accepts; OHH=<folder> for real hands
 	@$(BIN)/python -m benchmarks.ingest $(if $(OHH),--ohh $(OHH))
 
-bench-read: $(STAMP) ## what reading one hand costs; OHH=<file> for real hands
+bench-read: $(STAMP) ## what reading hands costs against its goals, and the service for a minute; OHH=<file> for real hands
 	@$(BIN)/python -m benchmarks.read $(if $(OHH),--ohh $(OHH))
 
 bench-train: $(STAMP) ## the default against the reference recipe at equal time on OHH=<folder>; an hour, goes on when killed

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.arm_process import SPEED_NAME, Task
+from benchmarks.goals import reached
 from range_reader_core.evaluation import ReadScores
 from range_reader_pipeline.arms import BASELINES, ArmRecord, finished_arm, is_scored, load_scores, with_last
 from range_reader_pipeline.comparison import ComparedArm, Measured, compare
@@ -28,7 +29,7 @@ def print_speed(root: Path) -> None:
         print(f"    {name:56s}{speed[f'{who}_reads_per_s']:12,.1f}{speed[f'{who}_reads_per_processor_s']:16,.1f}")
     print(f"    {'ratio':56s}{speed['wall_ratio']:12.2f}{speed['ratio']:16.2f}")
     spread = f"{speed['least_ratio']:.1f} to {speed['greatest_ratio']:.1f} in {speed['num_rounds']} rounds"
-    print(f"    goal {SPEED_GOAL:g} by processor time ({spread}): {_reached(speed['ratio'] >= SPEED_GOAL)}")
+    print(f"    goal {SPEED_GOAL:g} by processor time ({spread}): {reached(speed['ratio'] >= SPEED_GOAL)}")
 
 
 def print_table(root: Path, tasks: list[Task]) -> None:
@@ -98,7 +99,7 @@ def _mrr_verdict(ours: ComparedArm, theirs: ComparedArm) -> str:
     difference = ours.mrr.mean - theirs.mrr.mean
     widths = [max(row.mrr.high - row.mrr.mean, row.mrr.mean - row.mrr.low) for row in (ours, theirs)]
     goal = f"goal: more than both intervals' half-widths ({widths[0]:.4f}, {widths[1]:.4f})"
-    return f"{goal}: {_reached(difference > max(widths))}"
+    return f"{goal}: {reached(difference > max(widths))}"
 
 
 def _ratio(ours: ComparedArm, best: ComparedArm) -> str:
@@ -109,7 +110,7 @@ def _print_memory(records: list[ArmRecord]) -> None:
     peak = max(record.peak_bytes for record in records) / 1e9
     print(
         f"\n(c) peak memory of training on all {records[0].num_train_reads:,} reads: {peak:.2f} GB; goal {MEMORY_GOAL_GB:g}: "
-        f"{_reached(peak <= MEMORY_GOAL_GB)}"
+        f"{reached(peak <= MEMORY_GOAL_GB)}"
     )
 
 
@@ -122,7 +123,3 @@ def _text(measured: Measured, digits: int = 4) -> str:
     if not math.isfinite(measured.low):
         return f"{measured.mean:.{digits}f} (one seed)"
     return f"{measured.mean:.{digits}f} ({measured.low:.{digits}f}..{measured.high:.{digits}f})"
-
-
-def _reached(is_reached: bool) -> str:
-    return "reached" if is_reached else "not reached"

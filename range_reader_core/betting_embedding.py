@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from range_reader_core.lines import POSITIONS, SITUATIONS, read_betting, villain_position, villain_seat
+from range_reader_core.lines import POSITIONS, SITUATIONS, position, read_betting, villain_position, villain_seat
 from range_reader_core.masks import STREETS
 from range_reader_core.tokens import COMBO_OFFSET, MAX_SEATS
 
@@ -23,8 +23,6 @@ RATIO_SCALE: Final = 4.0  # a bet of the pot counts like four big blinds
 MAX_RATIO: Final = 16.0
 MIN_POT_BB: Final = 0.5  # a smaller pot counts as one of this size where it divides
 NUM_SITUATIONS: Final = len(SITUATIONS)
-_BUTTON: Final = POSITIONS.index("button")
-_BIG_BLIND: Final = POSITIONS.index("big blind")
 NO_POSITION: Final = len(POSITIONS)
 
 
@@ -52,13 +50,11 @@ class BettingEmbedding(nn.Module):
         self.initiative = nn.Parameter(torch.empty(2, width))
         self.amount = nn.Parameter(torch.empty(NUM_AMOUNTS * NUM_PHI, width))
 
-    def forward(
-        self, tokens: torch.Tensor, values: torch.Tensor, seat: torch.Tensor, relpos: torch.Tensor, first: int
-    ) -> torch.Tensor:
-        """Return vectors (B, T - first, D) of the positions from ``first`` on."""
-        return self.vectors(betting_facts(tokens, values, seat, relpos, first))
+    def tables(self) -> tuple[nn.Parameter, ...]:
+        """Return the tables of the row numbers, in the order of ``BettingFacts``."""
+        return self.role, self.situation, self.position, self.villain_position, self.initiative
 
-    def vectors(self, facts: BettingFacts) -> torch.Tensor:
+    def forward(self, facts: BettingFacts) -> torch.Tensor:
         """Return the vectors (B, S, D) of facts."""
         x = functional.embedding(facts.role, self.role)
         x = x + functional.embedding(facts.situation, self.situation)
@@ -94,7 +90,7 @@ def betting_facts(tokens: torch.Tensor, values: torch.Tensor, seat: torch.Tensor
     return BettingFacts(
         role=role[:, here],
         situation=(betting.street * NUM_SITUATIONS + faced)[:, here],
-        position=_position(relpos, num_players)[:, here],
+        position=torch.where(relpos == MAX_SEATS, NO_POSITION, position(relpos, num_players))[:, here],
         villain_position=villain_position(tokens).unsqueeze(1),
         initiative=betting.has_initiative.long()[:, here],
         amounts=amounts[:, here].float(),
@@ -110,11 +106,3 @@ def phi(values: torch.Tensor) -> torch.Tensor:
     u = torch.log1p(values)
     waves = [wave for frequency in (1.0, 2.0, 4.0) for wave in (torch.sin(frequency * u), torch.cos(frequency * u))]
     return torch.stack([u, u * u, *waves], dim=-1)
-
-
-def _position(relpos: torch.Tensor, num_players: torch.Tensor) -> torch.Tensor:
-    """Return the row of ``POSITIONS`` of the seat of each token, one more where it has none."""
-    before_button = (num_players - relpos).clamp(max=len(POSITIONS) - 1 - _BIG_BLIND)
-    ring = torch.where(relpos <= 2, _BUTTON + relpos, _BIG_BLIND + before_button)
-    position = torch.where(num_players == 2, relpos, ring)
-    return torch.where(relpos == MAX_SEATS, NO_POSITION, position)

@@ -2,26 +2,37 @@
 
 For a batch these facts come from some two hundred tensor operations that look at all of it at once. For one short stream each of
 them costs more than all that the stream says; a walk takes a tenth of their time, and a hand that goes on is not walked again.
-What the facts mean is said where they are computed for batches; a test holds the two to each other at every position.
+What the facts mean is said where they are computed for batches: what a call is, what a seat's position and a pot's situation are
+called come from there (``lines``), and a test holds the two to each other at every position.
 """
 
 import functools
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+import torch
+
 from range_reader_core.betting_embedding import MAX_RATIO, MIN_POT_BB, NO_POSITION, NUM_SITUATIONS, RATIO_SCALE, ROLES
-from range_reader_core.lines import EPSILON_BB, POSITIONS, PRICED_ACTIONS, SITUATIONS
+from range_reader_core.lines import (
+    CALLS,
+    EPSILON_BB,
+    FIRST_DECISION,
+    LAST_DECISION,
+    PRICED_ACTIONS,
+    RAISES,
+    position,
+    preflop_situation,
+)
 from range_reader_core.tokens import COMBO_OFFSET, FLOP, MAX_SEATS, NUM_SEAT_TOKENS, PREFLOP, RIVER, BaseAction
 
 _NO_SEAT: Final = MAX_SEATS
 _OTHER, _VILLAIN, _PERSPECTIVE = range(len(ROLES))
-_BUTTON: Final = POSITIONS.index("button")
-_BIG_BLIND: Final = POSITIONS.index("big blind")
-_MOST_BEFORE_BUTTON: Final = len(POSITIONS) - 1 - _BIG_BLIND
-_RAISED: Final = SITUATIONS.index("raised")
-_CALLS: Final = frozenset({BaseAction.CALL, BaseAction.ALL_IN})
-_AGGRESSIVE: Final = frozenset({BaseAction.BET, BaseAction.RAISE})
 _PRICED: Final = frozenset(PRICED_ACTIONS)
+_MOST_RAISES: Final = NUM_SITUATIONS - 1  # more of them change no situation
+_SITUATIONS: Final = tuple(
+    tuple(preflop_situation(torch.arange(NUM_SITUATIONS), torch.tensor(has_limper)).tolist()) for has_limper in (False, True)
+)
+"""What is faced before the flop by whether somebody limped, then by the number of raises."""
 
 
 class WalkedFacts(NamedTuple):
@@ -117,17 +128,17 @@ class BettingWalk:
         is_raise = False
         if action in _PRICED:
             self._committed[seat] += value
-            is_raise = action in _AGGRESSIVE or (action == BaseAction.ALL_IN and self._committed[seat] > self._price + EPSILON_BB)
+            is_raise = action in RAISES or (action == BaseAction.ALL_IN and self._committed[seat] > self._price + EPSILON_BB)
             self._price = max(self._price, self._committed[seat])
         if is_raise:
             self._num_raises += 1
             self._aggressor = seat
-        elif action in _CALLS and not self._num_raises:
+        elif action in CALLS and not self._num_raises:
             self._has_limper = True
         before = self._pot
         self._pot += value
         self._put_in[seat] += value
-        is_decision = BaseAction.FOLD <= action <= BaseAction.ALL_IN
+        is_decision = FIRST_DECISION <= action <= LAST_DECISION
         return min(value / max(before, MIN_POT_BB), MAX_RATIO) if is_decision else 0.0
 
     def _begin_street(self) -> None:
@@ -137,10 +148,8 @@ class BettingWalk:
         self._initiative = self._aggressor
 
     def _situation(self) -> int:
-        most = NUM_SITUATIONS - 1
-        if self._street:
-            return self._street * NUM_SITUATIONS + min(self._num_raises, most)
-        return min(_RAISED - 1 + self._num_raises, most) if self._num_raises else int(self._has_limper)
+        num_raises = min(self._num_raises, _MOST_RAISES)
+        return self._street * NUM_SITUATIONS + num_raises if self._street else _SITUATIONS[self._has_limper][num_raises]
 
 
 def walk(stream: Iterable[int], values: Iterable[float]) -> BettingWalk:
@@ -154,13 +163,7 @@ def walk(stream: Iterable[int], values: Iterable[float]) -> BettingWalk:
 @functools.cache
 def _around_button(num_players: int, button: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return each seat's place after the button and its position, nobody's last."""
-    relpos = [(seat - button) % max(num_players, 1) for seat in range(MAX_SEATS)]
-    return (*relpos, _NO_SEAT), (*(_position(num_players, after_button) for after_button in relpos), NO_POSITION)
-
-
-def _position(num_players: int, after_button: int) -> int:
-    if num_players == 2:
-        return after_button
-    if after_button <= 2:
-        return _BUTTON + after_button
-    return _BIG_BLIND + min(num_players - after_button, _MOST_BEFORE_BUTTON)
+    after_button = torch.arange(MAX_SEATS) - button
+    relpos = after_button % max(num_players, 1)
+    positions = position(after_button, torch.tensor(num_players))
+    return (*relpos.tolist(), _NO_SEAT), (*positions.tolist(), NO_POSITION)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from range_reader_core import cards
+from range_reader_core.card_walk import is_read_alone, walk_cards
 from range_reader_core.hand import BOARD_CARDS
 from range_reader_core.lines import board_cards
 from range_reader_core.strength import DRAWS, board_draws, board_percentile
@@ -44,15 +45,17 @@ class HandKinds(NamedTuple):
         """Return which positions of a block have a board (n,), counted from its start, and the kinds of all combos there (n, C)."""
         board = self.board[block]
         rows = (board != NO_BOARD).nonzero()[:, 0]
-        return rows, self.kinds[board[rows]]
+        return rows, self.kinds.index_select(0, board[rows])
 
-    def take(self, chosen: torch.Tensor) -> "HandKinds":
+    def take(self, chosen: torch.Tensor | slice) -> "HandKinds":
         """Return the kinds at some of the positions."""
         return HandKinds(self.kinds, self.board[chosen])
 
 
 def hand_kinds(stream: torch.Tensor, rows: torch.Tensor, positions: torch.Tensor) -> HandKinds:
     """Return the kinds of hand at positions (N,) of rows (N,) of (B, T) int64 tokens."""
+    if is_read_alone(stream):
+        return _kinds_in_one(stream, positions)
     is_board = (stream >= COMMUNITY_OFFSET) & (stream < MARK_OFFSET)
     num_board = is_board.cumsum(dim=1)[rows, positions].cpu().numpy()  # (N,)
     boards = board_cards(stream).cpu().numpy()[rows.cpu().numpy()]  # (N, 5)
@@ -71,6 +74,20 @@ def board_kinds(boards: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     strength = np.searchsorted(EDGES, board_percentile(boards))  # NaN, of the dead, goes last
     kinds: npt.NDArray[np.int64] = strength * NUM_DRAWS + board_draws(boards)
     return kinds
+
+
+def _kinds_in_one(stream: torch.Tensor, positions: torch.Tensor) -> HandKinds:
+    """Return ``hand_kinds`` at positions (N,) of one stream (1, T)."""
+    walked = walk_cards(stream[0].tolist())
+    num_board = [walked.num_board[position] for position in positions.tolist()]
+    sizes = sorted({num for num in num_board if num >= _MIN_BOARD})
+    place = {size: index for index, size in enumerate(sizes)}
+    boards = np.full((len(sizes), _MAX_BOARD), _NO_CARD, dtype=np.int64)
+    for row, size in enumerate(sizes):
+        boards[row, :size] = walked.board[:size]
+    keys = (np.sort(boards, axis=1) + 1) @ _KEY_DIGITS
+    kinds = _KNOWN.kinds(keys, boards)
+    return HandKinds(torch.from_numpy(kinds.astype(np.int64)), torch.tensor([place.get(num, NO_BOARD) for num in num_board]))
 
 
 class _KnownBoards:

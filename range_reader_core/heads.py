@@ -49,11 +49,16 @@ class Readout(NamedTuple):
             order, runs = self.runs()
             query = self.query[order]
             parts = [torch.addmm(self.combo_bias, query[run], self.combo_vectors[table].T) for table, run in runs]
-            logits = parts[0] if len(runs) == 1 else torch.cat(parts)[order.argsort()]
+            # Rows are put where they belong once: sewn together and put in order they would be copied twice.
+            logits = parts[0]
+            if len(runs) > 1:
+                logits = query.new_empty(len(query), len(self.combo_bias))
+                for part, (_, run) in zip(parts, runs, strict=True):
+                    logits.index_copy_(0, order[run], part)
         if self.of_kind is not None:
             scores, kinds = self.of_kind
             rows, kind = kinds.with_board(slice(None))
-            logits = logits.index_add(0, rows, scores[rows].gather(1, kind))
+            logits = logits.index_add_(0, rows, scores[rows].gather(1, kind))
         return logits
 
     def runs(self) -> tuple[torch.Tensor, list[tuple[int, slice]]]:

@@ -25,7 +25,7 @@ from range_reader_core.hand import CanonicalHand
 from range_reader_core.masks import STREETS, is_live_combo_at, is_supervised, street_at
 from range_reader_core.model import RangeReaderModel
 from range_reader_core.session import HandSession, hand_so_far
-from range_reader_core.suit_averaging import check_num_relabelings, normalised, suit_averaged_logp
+from range_reader_core.suit_averaging import Asked, Settings, check_num_relabelings, suit_averaged_logp, suit_averaged_probabilities
 from range_reader_core.temperature import temper
 
 _BATCH_READS: Final = 64  # requests encoded and padded together; a trajectory of each is some 15 MB of answers
@@ -55,16 +55,9 @@ class ModelReader:
     def position_logp(self, batch: Batch, rows: torch.Tensor, positions: torch.Tensor, is_live: torch.Tensor) -> torch.Tensor:
         """Return log-probabilities (N, C) float32, -inf on dead combos; see ``suit_averaged_logp``."""
         is_fast = batch.tokens.is_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
-        logp = suit_averaged_logp(
-            self.model,
-            batch.tokens,
-            batch.values,
-            rows,
-            positions,
-            is_live,
-            num_relabelings=self.num_relabelings,
-            trunk_dtype=self.trunk_dtype or (torch.bfloat16 if is_fast else torch.float32),
-        )
+        asked = Asked(batch.tokens, batch.values, rows, positions, is_live)
+        trunk_dtype = self.trunk_dtype or (torch.bfloat16 if is_fast else torch.float32)
+        logp = suit_averaged_logp(self.model, asked, Settings(self.num_relabelings, trunk_dtype))
         return logp if self.temperature == 1.0 else temper(logp, self.temperature)
 
 
@@ -258,9 +251,9 @@ class RangeReader:
         self, batch: _RequestBatch, rows: torch.Tensor, positions: torch.Tensor, num_relabelings: int
     ) -> npt.NDArray[np.float64]:
         is_live = is_live_combo_at(batch.stream, rows, positions)  # (N, C)
-        asked = (tensor.to(self.device) for tensor in (batch.stream, batch.values, rows, positions, is_live))
-        logp = suit_averaged_logp(self.model, *asked, num_relabelings=num_relabelings, combo_table=self._combo_table)
-        return normalised(logp.exp_(), self.sidecar.temperature)
+        asked = Asked(*(tensor.to(self.device) for tensor in (batch.stream, batch.values, rows, positions, is_live)))
+        settings = Settings(num_relabelings, combo_table=self._combo_table)
+        return suit_averaged_probabilities(self.model, asked, settings, self.sidecar.temperature)
 
 
 def choose_device(device: str) -> torch.device:

@@ -35,6 +35,10 @@ SITUATIONS: Final = ("unopened", "limped", "raised", "3-bet", "4-bet+")
 _BOARD_CARDS: Final = sum(BOARD_CARDS.values())
 EPSILON_BB: Final = 1e-3  # values are float32 big blinds; a raise of less is rounding
 PRICED_ACTIONS: Final = (BaseAction.POST_BLIND, BaseAction.CALL, BaseAction.BET, BaseAction.RAISE, BaseAction.ALL_IN)
+RAISES: Final = (BaseAction.BET, BaseAction.RAISE)  # always; an all-in where the chips say so
+CALLS: Final = (BaseAction.CALL, BaseAction.ALL_IN)  # an all-in that does not raise the price
+FIRST_DECISION: Final = BaseAction.FOLD
+LAST_DECISION: Final = BaseAction.ALL_IN  # the base actions between the two are all voluntary, a fold and a check included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class Betting:
     @property
     def situation(self) -> torch.Tensor:
         """Return what whoever acts next before the flop faces, (B, T) int64 into ``SITUATIONS``."""
-        return _situation(self.num_raises, self.has_limper)
+        return preflop_situation(self.num_raises, self.has_limper)
 
     @property
     def situation_faced(self) -> torch.Tensor:
@@ -65,7 +69,7 @@ class Betting:
         is_limp = self.is_decision & (self.num_raises == 0) & _is_call(self.action)
         # A limper in front remains one; the present limp alone is not what its author faced.
         has_limper = torch.where(is_limp, self.has_limper.roll(1, dims=1), self.has_limper)
-        return _situation(self.num_raises - self.is_aggressive.long(), has_limper)
+        return preflop_situation(self.num_raises - self.is_aggressive.long(), has_limper)
 
     @property
     def is_check_raise(self) -> torch.Tensor:
@@ -102,10 +106,22 @@ def villain_position(stream: torch.Tensor) -> torch.Tensor:
     is_button = (stream >= first) & (stream < first + MAX_SEATS)
     button = ((stream - first) * is_button).sum(1)
     size = table_size(stream)
-    after_button = (villain_seat(stream) - button) % size.clamp(min=1)  # 0 is the button
-    before_button = (size - after_button).clamp(max=POSITIONS.index("early") - POSITIONS.index("big blind"))
-    ring = torch.where(after_button <= 2, POSITIONS.index("button") + after_button, POSITIONS.index("big blind") + before_button)
-    return torch.where(size == 2, after_button, ring)
+    return position(villain_seat(stream) - button, size)
+
+
+def position(after_button: torch.Tensor, num_players: torch.Tensor) -> torch.Tensor:
+    """Return the position, int64 into ``POSITIONS``, so many seats after the button at tables of these sizes; shapes broadcast."""
+    after_button = after_button % num_players.clamp(min=1)  # 0 is the button
+    big_blind = POSITIONS.index("big blind")
+    before_button = (num_players - after_button).clamp(max=len(POSITIONS) - 1 - big_blind)
+    ring = torch.where(after_button <= 2, POSITIONS.index("button") + after_button, big_blind + before_button)
+    return torch.where(num_players == 2, after_button, ring)
+
+
+def preflop_situation(num_raises: torch.Tensor, has_limper: torch.Tensor) -> torch.Tensor:
+    """Return what so many raises make of a pot before the flop, int64 into ``SITUATIONS``; with none, whether anybody limped."""
+    raised = (SITUATIONS.index("raised") - 1 + num_raises).clamp(max=len(SITUATIONS) - 1)
+    return torch.where(num_raises == 0, has_limper.long(), raised)
 
 
 def effective_stack_bb(stream: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -142,7 +158,7 @@ def read_betting(stream: torch.Tensor, values: torch.Tensor) -> Betting:
     street = street_at(stream)  # checks the stream
     action, seat = _action(stream), stream % MAX_SEATS
     is_seated = stream < tokens.NUM_SEAT_TOKENS
-    is_decision = is_seated & (action >= BaseAction.FOLD) & (action <= BaseAction.ALL_IN)
+    is_decision = is_seated & (action >= FIRST_DECISION) & (action <= LAST_DECISION)
     is_villain = is_decision & (seat == villain_seat(stream)[:, None])
     starts = _street_starts(stream)  # (B, T)
 
@@ -155,7 +171,7 @@ def read_betting(stream: torch.Tensor, values: torch.Tensor) -> Betting:
     price = committed.amax(2)  # (B, T) grows within a street
     price_before = _before(price, starts)
     owed = price_before - (committed - own).gather(2, seat[:, :, None])[:, :, 0]
-    is_raise = (action == BaseAction.BET) | (action == BaseAction.RAISE)
+    is_raise = (action == RAISES[0]) | (action == RAISES[1])
     is_raising_all_in = (action == BaseAction.ALL_IN) & (price > price_before + EPSILON_BB)
     is_aggressive = is_decision & (is_raise | is_raising_all_in)
     num_raises = _since(is_aggressive.long().cumsum(1), starts)
@@ -189,12 +205,7 @@ def _action(stream: torch.Tensor) -> torch.Tensor:
 
 def _is_call(action: torch.Tensor) -> torch.Tensor:
     """Return where an action that does not raise the price puts chips in."""
-    return (action == BaseAction.CALL) | (action == BaseAction.ALL_IN)
-
-
-def _situation(num_raises: torch.Tensor, has_limper: torch.Tensor) -> torch.Tensor:
-    raised = (SITUATIONS.index("raised") - 1 + num_raises).clamp(max=len(SITUATIONS) - 1)
-    return torch.where(num_raises == 0, has_limper.long(), raised)
+    return (action == CALLS[0]) | (action == CALLS[1])
 
 
 def _street_starts(stream: torch.Tensor) -> torch.Tensor:

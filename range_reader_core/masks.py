@@ -10,9 +10,11 @@ Legend: ``B`` reads, ``T`` positions, ``N`` chosen positions, ``C`` = 1326 combo
 import functools
 from typing import Final
 
+import numpy as np
 import torch
 
 from range_reader_core import cards, tokens
+from range_reader_core.card_walk import is_read_alone, walk_cards
 from range_reader_core.hand import BOARD_CARDS, EventKind
 from range_reader_core.tokens import MAX_SEATS, BaseAction
 
@@ -110,6 +112,8 @@ def is_live_combo_at(stream: torch.Tensor, rows: torch.Tensor, positions: torch.
         ValueError: the stream is not a (B, T) int64 tensor.
     """
     _check_stream(stream)
+    if is_read_alone(stream):
+        return _live_in_one(stream, positions)
     states = rows * _NUM_BOARDS + _num_board_cards(stream)[rows, positions]  # (N,)
     return _live_by_board(stream).index_select(0, states)
 
@@ -210,6 +214,17 @@ def _first_in_sight(stream: torch.Tensor) -> torch.Tensor:
     return first[:, :spare].to(torch.int8)
 
 
+def _live_in_one(stream: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """Return the live combos (N, C) at positions (N,) of one stream (1, T)."""
+    walked = walk_cards(stream[0].tolist())
+    dead = np.zeros((len(walked.board) + 1, cards.NUM_COMBOS), dtype=np.bool_)  # by board cards on the table
+    for card in walked.hole or ():
+        dead[0] |= _HAS_CARD[card]
+    for place, card in enumerate(walked.board):
+        np.logical_or(dead[place], _HAS_CARD[card], out=dead[place + 1])
+    return torch.from_numpy(~dead[[walked.num_board[position] for position in positions.tolist()]])
+
+
 def _live_by_board(stream: torch.Tensor) -> torch.Tensor:
     """Return the live combos for each number of board cards on the table, (B * 6, C) bool.
 
@@ -225,6 +240,7 @@ def _live_by_board(stream: torch.Tensor) -> torch.Tensor:
 
 
 _NEVER: Final = torch.iinfo(torch.int8).max
+_HAS_CARD: Final = cards.COMBO_HAS_CARD.T.copy()  # (52, C) bool
 _NUM_BOARDS: Final = 1 + sum(BOARD_CARDS.values())  # a board has 0..5 cards
 
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import torch
 
 from range_reader_core import cards
+from range_reader_core.card_walk import CardWalk, is_read_alone, walk_cards
 from range_reader_core.hand import BOARD_CARDS, EventKind
 from range_reader_core.tokens import COMBO_OFFSET, COMMUNITY_OFFSET, MARK_OFFSET, PERM_ACTION, PERM_COMBO
 
@@ -48,6 +49,8 @@ class NamedSuits(NamedTuple):
 
 def name_suits(stream: torch.Tensor) -> NamedSuits:
     """Return streams (B, T) int64 with named suits; each shows at most one hand."""
+    if is_read_alone(stream):
+        return _name_one(stream)
     device = stream.device
     is_board = (stream >= COMMUNITY_OFFSET) & (stream < MARK_OFFSET)
     num_board = is_board.cumsum(dim=1)  # (B, T)
@@ -77,6 +80,37 @@ def mean_over_alike() -> torch.Tensor:
 def relabelings_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Return what the 24 relabelings make of every token (24, 1596) and of every combo (24, C), int64, on a device."""
     return torch.from_numpy(PERM_ACTION).to(device), torch.from_numpy(PERM_COMBO).to(device)
+
+
+def _name_one(stream: torch.Tensor) -> NamedSuits:
+    """Return ``name_suits`` of one stream (1, T)."""
+    walked = walk_cards(stream[0].tolist())
+    holding = _holdings_of_one(walked)
+    suit_by_name = sorted(range(NUM_SUITS), key=lambda suit: -holding[suit])  # stable
+    relabeling = int(_relabeling_by_digits()[sum(suit * NUM_SUITS**place for place, suit in enumerate(suit_by_name))])
+    kind = [0] * len(_SHIFTS)
+    for stage, shift in enumerate(_SHIFTS):
+        known = [holding[suit] >> shift for suit in suit_by_name]
+        kind[stage] = sum((known[name + 1] != known[name]) << name for name in range(NUM_SUITS - 1))
+    # Before any card is in sight nothing is told apart: stage 0.
+    alike = [
+        kind[_STAGE_OF_BOARD[num] if num or position >= walked.hole_at else 0] for position, num in enumerate(walked.num_board)
+    ]
+    renamed = PERM_ACTION[relabeling][stream[0].numpy()]  # (T,)
+    if len(walked.board) >= _FLOP_CARDS:
+        renamed[walked.board_at[0] : walked.board_at[0] + _FLOP_CARDS].sort()
+    return NamedSuits(torch.from_numpy(renamed)[None], torch.tensor([relabeling]), torch.tensor([alike]))
+
+
+def _holdings_of_one(walked: CardWalk) -> list[int]:
+    """Return ``_holdings`` of one stream."""
+    holding = [0] * NUM_SUITS
+    for card in walked.hole or ():
+        holding[card % NUM_SUITS] += 1 << card // NUM_SUITS + _NUM_RANKS + 2
+    for place, card in enumerate(walked.board):
+        of_flop, of_later = 1 << _NUM_RANKS - 1 - card // NUM_SUITS + 2, 2 >> max(place - _FLOP_CARDS, 0)
+        holding[card % NUM_SUITS] += of_flop if place < _FLOP_CARDS else of_later
+    return holding
 
 
 def _holdings(stream: torch.Tensor, is_board: torch.Tensor, num_board: torch.Tensor, is_hole: torch.Tensor) -> torch.Tensor:
@@ -114,10 +148,15 @@ def _combo_columns(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
 
 @functools.cache
 def _relabeling_of_order(device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(_relabeling_by_digits()).to(device)
+
+
+@functools.cache
+def _relabeling_by_digits() -> npt.NDArray[np.int64]:
     """Return the relabeling that names suits in a given order, by the order's digits in base 4, the first the lowest."""
     table: npt.NDArray[np.int64] = np.full(NUM_SUITS**NUM_SUITS, -1, dtype=np.int64)
     relabelings = {tuple(row): number for number, row in enumerate(cards.SUIT_RELABELINGS.tolist())}
     for order in permutations(range(NUM_SUITS)):
         digits = sum(suit * NUM_SUITS**place for place, suit in enumerate(order))
         table[digits] = relabelings[tuple(order.index(suit) for suit in range(NUM_SUITS))]
-    return torch.from_numpy(table).to(device)
+    return table

@@ -162,7 +162,7 @@ def run(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the hand as a page that opens in any browser: the 13x13 grid step by step.",
+    help="Write the hand as a page that opens in any browser: the 13x13 grid step by step. A missing folder is made.",
 )
 @click.option(
     "--top",
@@ -229,9 +229,11 @@ def query(
 
             prior = static_prior(checkpoint or paths.checkpoint)
             page = hand_page(hand, trajectory, villain=villain, perspective=perspective, prior=prior)
+            is_new_folder = not html.parent.exists()
             with written_aside(html) as aside:
                 aside.write_text(page, encoding="utf-8")
-            click.echo(f"\nwrote {html} ({len(page.encode()) / 1e3:.0f} kB); open it in a browser")
+            made = f" into the folder {html.parent}, which was not there before" if is_new_folder else ""
+            click.echo(f"\nwrote {html} ({len(page.encode()) / 1e3:.0f} kB){made}; open it in a browser")
 
 
 @main.command()

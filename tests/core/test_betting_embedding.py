@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from range_reader_core.batching import DeviceReads
-from range_reader_core.betting_embedding import NUM_AMOUNTS, BettingEmbedding
+from range_reader_core.betting_embedding import NUM_AMOUNTS, BettingEmbedding, betting_facts
 from range_reader_core.embedding import RangeReaderEmbedding
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.lines import POSITIONS, villain_position, villain_seat
@@ -29,7 +29,7 @@ def _betting(stream: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     embedding = _embedding()
     assert embedding.betting is not None
     facts = embedding.position_facts(stream)
-    result: torch.Tensor = embedding.betting(stream, values, facts.seat, facts.relpos, 0)
+    result: torch.Tensor = embedding.betting(betting_facts(stream, values, facts.seat, facts.relpos, 0))
     return result
 
 
@@ -86,7 +86,7 @@ def test_seats_have_the_positions_of_players() -> None:
         reads, _ = HandEncoder().encode_hands(hands.random_hands(6, 5, num_players))
         batch = DeviceReads.from_reads(reads, torch.device("cpu")).batch(np.arange(reads.num_reads))
         facts = facts_of(batch.tokens)
-        row = embedding(batch.tokens, batch.values, facts.seat, facts.relpos, 0).argmax(dim=2)  # (B, T)
+        row = embedding(betting_facts(batch.tokens, batch.values, facts.seat, facts.relpos, 0)).argmax(dim=2)  # (B, T)
         is_villain = facts.seat == villain_seat(batch.tokens)[:, None]
         expected = villain_position(batch.tokens)[:, None].expand_as(row)
         assert torch.equal(row[is_villain], expected[is_villain])

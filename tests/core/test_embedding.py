@@ -2,15 +2,18 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from range_reader_core import cards, tokens
+from range_reader_core.batching import DeviceReads
 from range_reader_core.embedding import NO_SEAT_ROW, RangeReaderEmbedding, phi
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.model import ModelConfig, RangeReaderModel
 from range_reader_core.tokens import BaseAction
-from tests.core.hands import build_hand, three_way_showdown
+from tests.core.hands import build_hand, random_hands, three_way_showdown
+from tests.core.readers import random_model
 
 # token of each position, seat, place relative to the button, players still in. Seat 2 reads seat 0; the button is seat 1.
 FACTS = """
@@ -114,3 +117,17 @@ def test_reading_takes_shortcuts_to_the_same_vectors() -> None:
         torch.testing.assert_close(embed(stream, values), expected, rtol=0, atol=1e-6)
         for first in (9, 17, stream.shape[1] - 1):  # the slots end at 9
             torch.testing.assert_close(embed(stream, values, first), expected[:, first:], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("reads_betting", "num_reads"), [(True, 1), (True, 30), (False, 3), (False, 30)])
+def test_a_position_is_embedded_alike_in_training_and_in_use(reads_betting: bool, num_reads: int) -> None:
+    """Without gradients all tables are summed in one pass, and of a few reads the facts are walked."""
+    embedding = random_model(reads_betting=reads_betting).embedding
+    reads, _ = HandEncoder().encode_hands(random_hands(8, 20, 4))
+    batch = DeviceReads.from_reads(reads, torch.device("cpu")).batch(np.arange(num_reads))
+    assert bool((batch.tokens >= tokens.COMBO_OFFSET).any())
+    trained = embedding(batch.tokens, batch.values)
+    for first in (0, 12):
+        with torch.no_grad():
+            used = embedding(batch.tokens, batch.values, first)
+        torch.testing.assert_close(used, trained.detach()[:, first:], rtol=1e-5, atol=1e-5)

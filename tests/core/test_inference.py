@@ -20,7 +20,7 @@ from range_reader_core.inference import ModelReader, RangeReader, choose_device,
 from range_reader_core.masks import is_live_combo, is_live_combo_at, is_supervised
 from range_reader_core.metrics import METRICS
 from range_reader_core.model import ModelConfig, RangeReaderModel
-from range_reader_core.suit_averaging import suit_averaged_logp
+from range_reader_core.suit_averaging import Asked, Settings, suit_averaged_logp
 from range_reader_core.tokens import COMBO_OFFSET, COMMUNITY_OFFSET, MARK_OFFSET, NUM_BASE_ACTIONS, PERM_COMBO
 from tests.core import hands
 
@@ -49,7 +49,7 @@ def _asked(batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def _averaged(model: RangeReaderModel, batch: Batch, num_relabelings: int = 24) -> torch.Tensor:
     rows, positions, is_live = _asked(batch)
-    return suit_averaged_logp(model, batch.tokens, batch.values, rows, positions, is_live, num_relabelings=num_relabelings)
+    return suit_averaged_logp(model, Asked(batch.tokens, batch.values, rows, positions, is_live), Settings(num_relabelings))
 
 
 def _reader(model: RangeReaderModel | None = None) -> RangeReader:
@@ -266,10 +266,10 @@ def test_unordered_rows_and_positions_without_live_combos_are_refused() -> None:
     model, batch = _model(), _batch()
     rows, positions, is_live = _asked(batch)
     with pytest.raises(ValueError, match="ascending rows"):
-        suit_averaged_logp(model, batch.tokens, batch.values, rows.flip(0), positions.flip(0), is_live)
+        suit_averaged_logp(model, Asked(batch.tokens, batch.values, rows.flip(0), positions.flip(0), is_live))
     is_live[3] = False
     with pytest.raises(ValueError, match=r"no combo is live at positions \[3\]"):
-        suit_averaged_logp(model, batch.tokens, batch.values, rows, positions, is_live)
+        suit_averaged_logp(model, Asked(batch.tokens, batch.values, rows, positions, is_live))
 
 
 def test_the_model_reader_is_scored_like_any_reader() -> None:

@@ -11,7 +11,7 @@ from range_reader_core.inference import ReadRequest
 from range_reader_core.masks import is_live_combo, is_live_combo_at
 from range_reader_core.model import RangeReaderModel
 from range_reader_core.orbits import average_over_stabiliser, representative_of, representatives, stabiliser
-from range_reader_core.suit_averaging import suit_averaged_logp
+from range_reader_core.suit_averaging import Asked, suit_averaged_logp
 from range_reader_core.tokens import PERM_ACTION, PERM_COMBO
 from tests.core import hands
 from tests.core.readers import random_model, random_reader
@@ -145,7 +145,7 @@ def test_rows_of_different_orbits_share_a_batch() -> None:
     values = torch.rand(stream.shape, generator=torch.Generator().manual_seed(3))
     rows, positions = torch.tensor([0, 0, 1, 2, 2, 2]), torch.tensor([5, 9, 9, 5, 7, 10])
     is_live = is_live_combo_at(stream, rows, positions)
-    together = suit_averaged_logp(model, stream, values, rows, positions, is_live).double().exp()
+    together = suit_averaged_logp(model, Asked(stream, values, rows, positions, is_live)).double().exp()
     for index, (row, position) in enumerate(zip(rows.tolist(), positions.tolist(), strict=True)):
         expected = _mean_of_24(model, stream[row : row + 1], values[row : row + 1], [position])
         torch.testing.assert_close(together[index], expected[0], rtol=0, atol=1e-6)

@@ -11,7 +11,7 @@ from range_reader_core.hand import CanonicalHand
 from range_reader_core.inference import RangeReader, ReadRequest
 from range_reader_core.masks import is_live_combo_at, is_supervised
 from range_reader_core.model import RangeReaderModel
-from range_reader_core.suit_averaging import suit_averaged_logp
+from range_reader_core.suit_averaging import Asked, suit_averaged_logp
 from range_reader_core.suits import ALIKE, mean_over_alike, name_suits
 from range_reader_core.tokens import COMMUNITY_OFFSET, MARK_OFFSET, PAD, PERM_ACTION, PERM_COMBO, describe
 from tests.core import hands
@@ -162,13 +162,13 @@ def test_predictions_under_all_24_relabelings_agree(is_watched: bool) -> None:
     model, batch = _named(), _batch(is_watched=is_watched)
     rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)
     is_live = is_live_combo_at(batch.tokens, rows, positions)
-    expected = suit_averaged_logp(model, batch.tokens, batch.values, rows, positions, is_live)
+    expected = suit_averaged_logp(model, Asked(batch.tokens, batch.values, rows, positions, is_live))
     assert (expected.exp() == 0.0)[~is_live].all()
     for relabeling in range(1, cards.NUM_RELABELINGS):
         renamed = relabel(batch, torch.full_like(batch.targets, relabeling))
         back = torch.from_numpy(PERM_COMBO[relabeling])
         is_live_there = is_live_combo_at(renamed.tokens, rows, positions)
-        there = suit_averaged_logp(model, renamed.tokens, renamed.values, rows, positions, is_live_there)[:, back]
+        there = suit_averaged_logp(model, Asked(renamed.tokens, renamed.values, rows, positions, is_live_there))[:, back]
         assert torch.equal(there.isinf(), ~is_live)
         torch.testing.assert_close(there[is_live], expected[is_live], rtol=0, atol=1e-5)
 
@@ -188,7 +188,7 @@ def test_forward_answers_in_the_names_it_was_asked_in() -> None:
     model, batch = _named(), _batch()
     rows, positions = is_supervised(batch.tokens).nonzero(as_tuple=True)
     is_live = is_live_combo_at(batch.tokens, rows, positions)
-    expected = suit_averaged_logp(model, batch.tokens, batch.values, rows, positions, is_live)
+    expected = suit_averaged_logp(model, Asked(batch.tokens, batch.values, rows, positions, is_live))
     with torch.no_grad():
         logits = model(batch.tokens, batch.values)[rows, positions]
     logp = logits.masked_fill(~is_live, -torch.inf).log_softmax(dim=1)

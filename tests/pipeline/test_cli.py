@@ -86,6 +86,15 @@ def test_query_writes_the_hand_as_a_page(trained: Chain, hand_file: Path, tmp_pa
     assert "https://" not in page
 
 
+def test_query_says_that_it_made_the_pages_folder(trained: Chain, hand_file: Path, tmp_path: Path) -> None:
+    """Prevents a mistyped path from becoming a tree of folders that nobody knows of."""
+    target = tmp_path / "tpyo" / "deep" / "hand.html"
+    assert f"into the folder {target.parent}, which was not there before" in _query(trained, hand_file, "--html", target).output
+    again = _query(trained, hand_file, "--html", target.with_name("again.html"))
+    assert "wrote" in again.output
+    assert "not there before" not in again.output
+
+
 @pytest.mark.parametrize("notation", ["combos", "classes"])
 def test_query_exports_range_text_that_solvers_read(trained: Chain, hand_file: Path, notation: str) -> None:
     """Prevents a range that has to be typed off a grid."""
