@@ -60,6 +60,14 @@ BEATS_STATIC_RANGE: Final = dg.AssetCheckSpec(
         "has learnt nothing from the betting that can be told from chance."
     ),
 )
+BEATS_BEST_BASELINE: Final = dg.AssetCheckSpec(
+    "beats_best_baseline",
+    asset="stratified_eval",
+    description=(
+        "The reader's loss is below that of the best baseline, which counts positions, lines and strengths as a tracker does, by "
+        "more than the 95% interval. Else counting reads as well, and the reader is not worth its training yet."
+    ),
+)
 CALIBRATED: Final = dg.AssetCheckSpec(
     "calibrated",
     asset="stratified_eval",
@@ -84,7 +92,7 @@ NOT_ABOVE_THE_ORACLE: Final = dg.AssetCheckSpec(
         "interval, in nats or in mrr. Else something hidden reaches its inputs. Passes where the hands are not the arena's."
     ),
 )
-STRATIFIED_SPECS: Final = [BEATS_STATIC_RANGE, CALIBRATED, NOT_ABOVE_THE_ORACLE]
+STRATIFIED_SPECS: Final = [BEATS_STATIC_RANGE, BEATS_BEST_BASELINE, CALIBRATED, NOT_ABOVE_THE_ORACLE]
 SHARPENING_SPECS: Final = [SHARPENS]
 
 
@@ -119,7 +127,16 @@ def stratified_checks(numbers: Numbers | None, why_not: str = "") -> list[dg.Ass
         "nats below the static range's loss",
         "train longer (TRAIN_MINUTES), with a larger preset than tiny, or on more hands",
     )
-    return [beats, _calibrated(numbers, why_not), _not_above_the_oracle(numbers or {})]
+    best = _beyond_chance(
+        BEATS_BEST_BASELINE,
+        numbers,
+        "nats_ahead_of_best_baseline",
+        why_not,
+        f"nats ahead of {(numbers or {}).get('best_baseline', 'the best baseline')}, the best of the baselines",
+        "train longer (TRAIN_MINUTES) and on more hands (HANDS, or more files); least_lead shows where it falls behind",
+        interval="nats_ahead",
+    )
+    return [beats, best, _calibrated(numbers, why_not), _not_above_the_oracle(numbers or {})]
 
 
 def sharpening_checks(numbers: Numbers | None, why_not: str = "") -> list[dg.AssetCheckResult]:
@@ -133,21 +150,15 @@ def _not_above_the_oracle(numbers: Numbers) -> dg.AssetCheckResult:
     if names[0] not in numbers:
         text, passed = "There is no oracle to compare with: these are not the arena's hands.", True
     else:
-        low = {name: float(numbers.get(f"{name}_low", 0.0)) for name in names}
-        passed = all(value <= 0.0 for value in low.values())
+        lows = [float(numbers[f"{name}_low"]) for name in names if f"{name}_low" in numbers]
+        passed = all(low <= 0.0 for low in lows)
         text = (
             f"{float(numbers[names[0]]):+.4f} nats and {float(numbers[names[1]]):+.4f} mrr above the oracle that knows the styles."
         )
         if not passed:
             text += " Nobody can read better from what is public: look for what leaks, inputs_hide_cards first, and trust no grade."
-    return dg.AssetCheckResult(
-        check_name=NOT_ABOVE_THE_ORACLE.name,
-        passed=passed,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata={key: value for key, value in numbers.items() if "above_oracle" in key and "unknown" not in key}
-        | {"threshold": 0},
-        description=text,
-    )
+    found = {key: value for key, value in numbers.items() if "above_oracle" in key and "unknown" not in key}
+    return _result(NOT_ABOVE_THE_ORACLE.name, passed, found | {"threshold": 0}, text)
 
 
 def _finite(run: FinishedRun, found: Examination) -> dg.AssetCheckResult:
@@ -157,17 +168,17 @@ def _finite(run: FinishedRun, found: Examination) -> dg.AssetCheckResult:
     entries: dict[str, Any] = {"tensors_not_finite": len(found.non_finite), "scores_not_finite": num_bad_scores, "threshold": 0}
     if found.non_finite:
         entries["first"] = ", ".join(found.non_finite[:3])
-    return dg.AssetCheckResult(
-        check_name="weights_are_finite",
-        passed=is_fine,
-        severity=dg.AssetCheckSeverity.ERROR,
-        metadata=metadata.rounded(entries),
-        description=(
+    return _result(
+        "weights_are_finite",
+        is_fine,
+        entries,
+        (
             "All weights and scores are finite."
             if is_fine
             else f"Not finite: {', '.join(found.non_finite[:3]) or 'a score'}. The run is kept aside; materialize checkpoint with "
             "retrain: true and a lower learning_rate."
         ),
+        severity=dg.AssetCheckSeverity.ERROR,
     )
 
 
@@ -181,16 +192,16 @@ def _reproduces(run: FinishedRun, found: Examination) -> dg.AssetCheckResult:
             "loss_difference": abs(found.val_loss_nats - run.val_loss_nats),
         }
     why = "; ".join(flaws(run, found)) or "it could not be graded"
-    return dg.AssetCheckResult(
-        check_name="reproduces_its_scores",
-        passed=is_same,
-        severity=dg.AssetCheckSeverity.ERROR,
-        metadata=metadata.rounded(entries),
-        description=(
+    return _result(
+        "reproduces_its_scores",
+        is_same,
+        entries,
+        (
             f"A fresh process measures the recorded scores on {run.val_reads} val reads."
             if is_same
             else f"{why}. The run is kept aside; check disk and memory, then materialize checkpoint with retrain: true."
         ),
+        severity=dg.AssetCheckSeverity.ERROR,
     )
 
 
@@ -213,12 +224,8 @@ def _not_worse(run: FinishedRun, found: Examination) -> dg.AssetCheckResult:
         )
         if found.is_worse:
             text += " It is kept aside; look at what the new files hold (encoded_shards: sources, rejects), or train longer."
-    return dg.AssetCheckResult(
-        check_name="not_worse_than_kept",
-        passed=not found.is_worse and (found.mrr_lead is not None or not found.compared_with),
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata=metadata.rounded(entries),
-        description=text,
+    return _result(
+        "not_worse_than_kept", not found.is_worse and (found.mrr_lead is not None or not found.compared_with), entries, text
     )
 
 
@@ -234,13 +241,7 @@ def _val_unchanged(found: Examination) -> dg.AssetCheckResult:
         )
         if found.num_val_gone:
             text += " Files were removed or changed: compare runs by not_worse_than_kept, which grades both on the reads of now."
-    return dg.AssetCheckResult(
-        check_name="val_reads_unchanged",
-        passed=not found.num_val_gone,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata=metadata.rounded(entries),
-        description=text,
-    )
+    return _result("val_reads_unchanged", not found.num_val_gone, entries, text)
 
 
 def _calibrated(numbers: Numbers | None, why_not: str) -> dg.AssetCheckResult:
@@ -253,44 +254,51 @@ def _calibrated(numbers: Numbers | None, why_not: str) -> dg.AssetCheckResult:
         names = ("calibration_error", "calibration_error_low", "calibration_error_by_chance")
         entries |= {name: numbers[name] for name in names if name in numbers}
         text = f"{numbers['calibration_error']:.3f} of the probability a position is promised too much or too little"
+        chance = numbers.get("calibration_error_by_chance")
         if low is None:
             text += "; a single hand says nothing about chance. Add hands."
         elif is_fine:
-            text += f", by chance alone {numbers.get('calibration_error_by_chance', 0.0):.3f}."
+            text += "." if chance is None else f", by chance alone {chance:.3f}."
         else:
             text += (
                 ". Take ranks and not probabilities from it, and look at calibration_by_group; more hands or less training help."
             )
-    return dg.AssetCheckResult(
-        check_name=CALIBRATED.name,
-        passed=is_fine,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata=metadata.rounded(entries),
-        description=text,
-    )
+    return _result(CALIBRATED.name, is_fine, entries, text)
 
 
 def _beyond_chance(
-    spec: dg.AssetCheckSpec, numbers: Numbers | None, name: str, why_not: str, what: str, next_step: str
+    spec: dg.AssetCheckSpec, numbers: Numbers | None, name: str, why_not: str, what: str, next_step: str, *, interval: str = ""
 ) -> dg.AssetCheckResult:
-    low, high = (numbers.get(f"{name}_{end}") if numbers else None for end in ("low", "high"))
+    """Return whether a number is above zero by more than its interval, which is called ``interval`` where not as the number."""
+    ends = tuple(f"{interval or name}_{end}" for end in ("low", "high"))
+    low, high = (numbers.get(end) if numbers else None for end in ends)
     is_beyond = isinstance(low, float) and low > 0.0
     entries: dict[str, Any] = {"threshold": 0.0}
     if numbers is None:
         text = f"Nothing to grade: {why_not or 'no hands'}. Add hands."
+    elif name not in numbers:
+        text = "There is nothing to compare with: the report names no baseline. Materialize stratified_eval again."
     else:
-        entries |= {key: value for key, value in numbers.items() if key in (name, f"{name}_low", f"{name}_high")}
+        entries |= {key: value for key, value in numbers.items() if key in (name, *ends)}
         text = f"{numbers[name]:+.4f} {what}"
         if not isinstance(low, float) or not isinstance(high, float):
             text += "; a single hand says nothing about chance. Add hands."
+        elif is_beyond:
+            text += f" ({_span(low, high)})."
         else:
-            text += f" ({_span(low, high)})." + ("" if is_beyond else f" That is within chance: {next_step}.")
+            text += f" ({_span(low, high)}). That is {'behind' if high < 0.0 else 'within chance'}: {next_step}."
+    return _result(spec.name, is_beyond, entries, text)
+
+
+def _result(
+    name: str,
+    passed: bool,
+    entries: Mapping[str, Any],
+    text: str,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
-        check_name=spec.name,
-        passed=is_beyond,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata=metadata.rounded(entries),
-        description=text,
+        check_name=name, passed=passed, severity=severity, metadata=metadata.rounded(entries), description=text
     )
 
 

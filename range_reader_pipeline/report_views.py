@@ -1,6 +1,7 @@
 """From grades to reports: which rows, numbers and pictures of a pass over the reads people get to see.
 
-Numbers that the UI draws over time keep their names. Storage is in ``reports``, drawing in ``plots``.
+Numbers that the UI draws over time keep their names; what could not be measured is left out, since a zero would be drawn. Storage
+is in ``reports``, what the columns mean in ``report_columns``, pictures in ``report_pictures``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,15 +11,15 @@ from urllib.parse import quote
 
 from range_reader_pipeline.grading import STATIC
 from range_reader_pipeline.metadata import Cell
-from range_reader_pipeline.plots import Reliability, Series, reliability_curves, sharpening_curve, stratified_bars
 from range_reader_pipeline.range_page import render_range_page
+from range_reader_pipeline.report_pictures import calibration_picture, sharpening_picture, strata_picture
 from range_reader_pipeline.reports import Part, Report, report_files
 
 if TYPE_CHECKING:
     from range_reader_core.calibration import ReliabilityCurve
     from range_reader_core.ceilings import CeilingShare
     from range_reader_core.strata import FailureRow, WorstRead
-    from range_reader_core.tables import BestLead, Estimate, ScoreRow, SharpeningTable, StratifiedTable
+    from range_reader_core.tables import BestLead, Estimate, SharpeningTable, StratifiedTable
     from range_reader_pipeline.grading import Grades
     from range_reader_pipeline.range_page import HandRead
 
@@ -32,66 +33,6 @@ TELLING_PAGE: Final = "range_report.html"
 WORST_PAGE: Final = "range_report_worst.html"
 _MAX_FAILURE_ROWS: Final = 20
 _MIN_HANDS: Final = 30  # the lead of fewer is mostly chance
-
-SCORE_COLUMNS: Final[Mapping[str, str]] = {
-    "reader": "the model, or a baseline that it must beat",
-    "group": "what became of the villain, or after what the villain is read",
-    "mrr": "mean of 1 / rank of the true hand",
-    "mrr_low": "95% interval, by bootstrap over hands",
-    "mrr_high": "95% interval, by bootstrap over hands",
-    "mean_rank": "mean rank of the true hand among 1326",
-    "loss_nats": "mean -ln P(true hand)",
-    "top64": "share of true hands among the 64 likeliest",
-    "num_reads": "(villain, perspective) pairs",
-    "num_positions": "positions scored",
-}
-
-
-FAILURE_COLUMNS: Final[Mapping[str, str]] = {
-    "dimension": "by what the reads are grouped",
-    "group": "which of them",
-    "loss_nats": "the model's mean -ln P(true hand)",
-    "lead_nats": "nats a position ahead of the best baseline of this group; negative: behind",
-    "lead_nats_low": "95% interval, by bootstrap over hands",
-    "lead_nats_high": "95% interval, by bootstrap over hands",
-    "lead_nats_over": "the best baseline of this group",
-    "num_hands": "hands in the group",
-    "num_reads": "(villain, perspective) pairs",
-    "num_positions": "positions scored",
-}
-CALIBRATION_COLUMNS: Final[Mapping[str, str]] = {
-    "group": "street, or seats but the villain's that have not folded",
-    "error": "mass a position in bins that promise too much or too little (expected calibration error)",
-    "error_low": "95% interval",
-    "error_high": "95% interval",
-    "by_chance": "what perfect probabilities would show",
-    "top16_promised": "mean mass on the 16 likeliest",
-    "top16_happened": "share of true hands among them",
-    "top64_promised": "mean mass on the 64 likeliest",
-    "top64_happened": "share of true hands among them",
-    "num_positions": "positions scored",
-}
-WORST_COLUMNS: Final[Mapping[str, str]] = {
-    "hand_id": "source and game number",
-    "villain_seat": "who is read",
-    "perspective_seat": "who reads",
-    "truth": "what the villain held",
-    "position": "of the villain",
-    "preflop_line": "as the flop fell",
-    "loss_nats": "the model's mean loss over the hand",
-    "mean_rank": "mean rank of the truth",
-    "baseline_loss_nats": "of the baseline that reads this hand best",
-    "page": "where the hand can be looked at, under reports/",
-}
-PAGE_COLUMNS: Final[Mapping[str, str]] = {
-    "page": "file and place in it, under reports/",
-    "title": "why it is shown, and what the hand was",
-    "hand_id": "source and game number",
-    "villain_seat": "who is read",
-    "truth": "what the villain held",
-    "rank_first": "rank of the truth at the first step",
-    "rank_last": "and at the last",
-}
 
 
 def stratified_report(grades: "Grades", *, note: str) -> Report:
@@ -130,7 +71,7 @@ def stratified_report(grades: "Grades", *, note: str) -> Report:
             **_lead_numbers(table.best_lead("loss_nats"), table.best_lead("mrr")),
             **_estimate_numbers("nats_below_static_range", table.lead(STATIC).loss_nats),
             **_estimate_numbers("calibration_error", grades.calibration[0].error),
-            "calibration_error_by_chance": grades.calibration[0].chance_error or 0.0,
+            **_number("calibration_error_by_chance", grades.calibration[0].chance_error),
             **_ceiling_numbers(grades.shares),
             "watcher_loss_nats": grades.watcher.row(model).scores["loss_nats"].mean,
             "num_hands": total.num_hands,
@@ -214,50 +155,11 @@ def worst_reads_file(folder: Path) -> Path:
     return report_files(folder, WORST).parquet
 
 
-def strata_picture(table: "StratifiedTable") -> bytes:
-    """Return the mrr of every reader by what became of the villain, strata without reads left out."""
-    groups = [row.group for row in table.rows if row.reader == table.readers[0] and row.scores]
-    ours, *floors = (_series(reader, [table.row(reader, group) for group in groups]) for reader in table.readers)
-    return stratified_bars(groups, ours, floors)
-
-
-def sharpening_picture(table: "SharpeningTable") -> bytes:
-    """Return the mrr of every reader as the hand goes on."""
-    points = [row.group for row in table.rows if row.reader == table.readers[0]]
-    ours, *floors = (_series(reader, [table.row(reader, point) for point in points]) for reader in table.readers)
-    return sharpening_curve(points, ours, floors)
-
-
 def strata_rows(table: "StratifiedTable") -> "list[Mapping[str, Cell]]":
     """Return the rows for the UI: the model's groups, then one row a baseline."""
     model, *baselines = table.readers
     totals = [(baseline, "TOTAL") for baseline in baselines]
     return [record for record in table.records() if record["reader"] == model or (record["reader"], record["group"]) in totals]
-
-
-def calibration_picture(curves: "Sequence[ReliabilityCurve]") -> bytes:
-    """Return promised against happened over all positions, and the error by street and number of opponents."""
-    from range_reader_core.calibration import COMBO
-    from range_reader_core.tables import TOTAL
-
-    combos, *masses = (_reliability(curve) for curve in curves if curve.group == TOTAL)
-    if combos.label != COMBO:
-        msg = f"expected the curve of single combos first, got {combos.label!r}"
-        raise ValueError(msg)
-    of_combos = [curve for curve in curves if curve.forecast == COMBO]
-    errors = [curve.error for curve in of_combos]
-    return reliability_curves(
-        combos,
-        masses,
-        [curve.group for curve in of_combos],
-        Series(
-            label="error",
-            values=[error.mean for error in errors],
-            lows=[_low(error) for error in errors],
-            highs=[_high(error) for error in errors],
-        ),
-        [curve.chance_error for curve in of_combos],
-    )
 
 
 def page_address(hand_id: str, villain_seat: int, perspective_seat: int) -> str:
@@ -376,35 +278,10 @@ def _lead_numbers(nats: "BestLead | None", mrr: "BestLead | None") -> dict[str, 
     return numbers
 
 
+def _number(name: str, value: float | None) -> dict[str, float]:
+    return {} if value is None else {name: value}
+
+
 def _estimate_numbers(name: str, estimate: "Estimate") -> dict[str, float]:
     interval = estimate.interval
     return {name: estimate.mean, **({f"{name}_low": interval.low, f"{name}_high": interval.high} if interval else {})}
-
-
-def _reliability(curve: "ReliabilityCurve") -> Reliability:
-    happened = [part.happened for part in curve.bins]
-    return Reliability(
-        label=curve.forecast,
-        promised=[part.promised for part in curve.bins],
-        happened=[estimate.mean for estimate in happened],
-        lows=[_low(estimate) for estimate in happened],
-        highs=[_high(estimate) for estimate in happened],
-    )
-
-
-def _series(label: str, rows: "Sequence[ScoreRow]") -> Series:
-    estimates = [row.scores["mrr"] for row in rows]
-    return Series(
-        label=label,
-        values=[estimate.mean for estimate in estimates],
-        lows=[_low(estimate) for estimate in estimates],
-        highs=[_high(estimate) for estimate in estimates],
-    )
-
-
-def _low(estimate: "Estimate") -> float:
-    return estimate.interval.low if estimate.interval else estimate.mean
-
-
-def _high(estimate: "Estimate") -> float:
-    return estimate.interval.high if estimate.interval else estimate.mean

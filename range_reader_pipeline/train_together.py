@@ -9,6 +9,7 @@ process; to see it in Dagster, materialize ``checkpoint`` with the same settings
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import torch
@@ -38,22 +39,15 @@ class PrintedLog:
 @click.command()
 @click.option("--home", metavar="FOLDER", help="Where the shards are. Default: $RANGE_READER_HOME, else ./range_reader_home.")
 @click.option("--preset", default="auto", show_default=True, help="tiny, cpu, base, reference or reference_cpu.")
-@click.option("--minutes", type=float, help="Wall-clock budget. Default: $RANGE_READER_TRAIN_MINUTES, else the preset's own.")
+@click.option(
+    "--minutes", "train_minutes", type=float, help="Wall-clock budget. Default: $RANGE_READER_TRAIN_MINUTES, else the preset's own."
+)
 @click.option("--max-steps", type=int, help="End after so many steps instead.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--init-from", default="scratch", show_default=True, help="scratch, kept or kept_or_scratch.")
 @click.option("--retrain", is_flag=True, help="Train again although this configuration has finished on these shards.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-def main(
-    home: str | None,
-    preset: str,
-    minutes: float | None,
-    max_steps: int | None,
-    seed: int,
-    init_from: str,
-    retrain: bool,
-    device: str,
-) -> None:
+def main(home: str | None, device: str, **settings: Any) -> None:
     """Train on the shards of a home with all processes that torchrun has started."""
     if LOCAL_RANK_VARIABLE not in os.environ:
         msg = "start it with torchrun: torchrun --nproc-per-node gpu -m range_reader_pipeline.train_together"
@@ -76,15 +70,7 @@ def main(
 
         outcome = train_or_reuse(
             paths,
-            TrainingConfig(
-                preset=preset,
-                train_minutes=minutes,
-                max_steps=max_steps,
-                seed=seed,
-                init_from=init_from,
-                retrain=retrain,
-                device=device,
-            ),
+            TrainingConfig(device=device, **settings),
             owner=f"torchrun, {peers.size} processes",
             log=PrintedLog(),
             observe=lambda _: None,

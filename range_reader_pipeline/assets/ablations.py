@@ -5,25 +5,18 @@ from typing import Final
 
 import dagster as dg
 
-from range_reader_pipeline.assets.experiment_result import experiment_result, is_left_out
+from range_reader_pipeline.assets.experiment_result import experiment_asset, experiment_result, is_left_out
 from range_reader_pipeline.experiment_config import AblationsConfig, switched
 from range_reader_pipeline.resources import HomeResource
-from range_reader_pipeline.stages import EXPERIMENT, GPU_POOL, GROUP, STAGE_TAG
 
 NAME: Final = "ablations"
 CODE_VERSION: Final = "1"
 BASE: Final = "default"
 
 
-@dg.asset(
+@experiment_asset(
     name=NAME,
-    deps=["encoded_shards"],
-    group_name=GROUP,
-    kinds={"pytorch"},
-    tags={STAGE_TAG: EXPERIMENT},
-    pool=GPU_POOL,
     code_version=CODE_VERSION,
-    output_required=False,
     description=(
         "An experiment: what is each switch of the default recipe worth? The preset (**default**) against the same with one switch "
         "turned, equal wall-clock time, several seeds each; the launchpad chooses arms, seeds and minutes.\n\n"

@@ -1,7 +1,7 @@
 """What the experiments have in common as assets: when they stay out of a run, and what they show."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -11,6 +11,7 @@ from range_reader_pipeline.experiment_config import ExperimentConfig
 from range_reader_pipeline.failures import clear_failures
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.process import prepare_process
+from range_reader_pipeline.stages import EXPERIMENT, GPU_POOL, GROUP, STAGE_TAG
 
 if TYPE_CHECKING:
     from range_reader_core.train_config import TrainConfig
@@ -23,6 +24,23 @@ COLUMNS = {
         "mrr": "mean of 1 / rank of the true hand",
     }
 }
+
+
+def experiment_asset(
+    *, name: str, code_version: str, description: str
+) -> Callable[[Callable[..., Iterator[dg.MaterializeResult[None]]]], dg.AssetsDefinition]:
+    """Return the decorator that makes an experiment an asset: behind the shards, one training at a time, free to be left out."""
+    return dg.asset(
+        name=name,
+        deps=["encoded_shards"],
+        group_name=GROUP,
+        kinds={"pytorch"},
+        tags={STAGE_TAG: EXPERIMENT},
+        pool=GPU_POOL,
+        code_version=code_version,
+        output_required=False,
+        description=description,
+    )
 
 
 def is_left_out(context: dg.AssetExecutionContext) -> bool:

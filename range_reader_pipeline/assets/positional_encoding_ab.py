@@ -6,24 +6,17 @@ from typing import Final
 
 import dagster as dg
 
-from range_reader_pipeline.assets.experiment_result import experiment_result, is_left_out
+from range_reader_pipeline.assets.experiment_result import experiment_asset, experiment_result, is_left_out
 from range_reader_pipeline.experiment_config import PositionalEncodingConfig
 from range_reader_pipeline.resources import HomeResource
-from range_reader_pipeline.stages import EXPERIMENT, GPU_POOL, GROUP, STAGE_TAG
 
 NAME: Final = "positional_encoding_ab"
 CODE_VERSION: Final = "1"
 
 
-@dg.asset(
+@experiment_asset(
     name=NAME,
-    deps=["encoded_shards"],
-    group_name=GROUP,
-    kinds={"pytorch"},
-    tags={STAGE_TAG: EXPERIMENT},
-    pool=GPU_POOL,
     code_version=CODE_VERSION,
-    output_required=False,
     description=(
         "An experiment: must the reader be told where in the hand an action stands? The reference recipe without positional "
         "encoding (**nope**) against the same with rotary encoding (**rope**), equal wall-clock time, three seeds each.\n\n"

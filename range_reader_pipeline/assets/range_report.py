@@ -8,7 +8,7 @@ from typing import Final
 
 import dagster as dg
 
-from range_reader_pipeline import grading, report_views, reports
+from range_reader_pipeline import grading, report_columns, report_views, reports
 from range_reader_pipeline.assets.no_report import nothing_to_report
 from range_reader_pipeline.assets.report_result import report_result
 from range_reader_pipeline.config import RangeReportConfig
@@ -66,7 +66,7 @@ def range_report(context: dg.AssetExecutionContext, config: RangeReportConfig, h
         version=version,
         is_reused=is_reused,
         seconds=time.monotonic() - begin_s,
-        columns={"hands": report_views.PAGE_COLUMNS},
+        columns={"hands": report_columns.PAGE_COLUMNS},
         check_results=(),
         paths={name.removesuffix(".html").replace("range_report", "page"): path for name, path in pages.items()},
     )

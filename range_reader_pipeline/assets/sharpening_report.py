@@ -1,17 +1,14 @@
 """The asset that shows how the read sharpens street by street."""
 
-import time
 from typing import Final
 
 import dagster as dg
 
-from range_reader_pipeline import grading, report_views, reports
-from range_reader_pipeline.assets.no_report import nothing_to_report
-from range_reader_pipeline.assets.report_result import report_result
+from range_reader_pipeline import grading, report_columns, report_views
+from range_reader_pipeline.assets.graded import graded_report
 from range_reader_pipeline.config import SharpeningConfig
-from range_reader_pipeline.failures import clear_failures
-from range_reader_pipeline.model_checks import SHARPENING_SPECS, sharpening_checks
-from range_reader_pipeline.process import prepare_process
+from range_reader_pipeline.model_checks import SHARPENING_SPECS, Numbers, sharpening_checks
+from range_reader_pipeline.reports import Report
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import EVALUATE, GROUP, STAGE_TAG
 
@@ -38,39 +35,28 @@ CODE_VERSION: Final = "4"
 )
 def sharpening_report(context: dg.AssetExecutionContext, config: SharpeningConfig, home: HomeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster takes no other beside checks
     """Grade showdown villains at the end of each street."""
-    begin_s = time.monotonic()
-    paths = home.paths()
-    prepare_process(paths)
-    from range_reader_core.evaluation import NothingToScoreError
 
-    subject = grading.subject(paths, config, num_relabelings=config.num_relabelings)
-    grading.warn_if_unrecorded(context, subject.run)
-    version = reports.report_version(CODE_VERSION, subject.made_from)
-    saved = reports.find_report(paths.reports, NAME, version)
-    is_reused = saved is not None
-    if saved is None:
-        context.log.info(f"reading the showdown villains of {subject.reads.num_reads:,} reads street by street ({subject.note})")
-        try:
-            all_readers = subject.readers(context.log.info)
-            table, shares = grading.grade_sharpening(
-                all_readers,
-                subject.reads,
-                device=config.device,
-                log=context.log.info,
-                best_readers=subject.oracles(context.log.info),
-            )
-        except NothingToScoreError as error:
-            return nothing_to_report(context, paths, NAME, CODE_VERSION, subject, error, sharpening_checks(None, str(error)))
-        report = report_views.sharpening_report(table, note=subject.note, shares=shares)
-        with clear_failures():
-            saved = reports.write_report(paths.reports, report, version=version, made_from=subject.made_from)
-    else:
-        context.log.info("nothing changed")
-    return report_result(
-        saved,
-        version=version,
-        is_reused=is_reused,
-        seconds=time.monotonic() - begin_s,
-        check_results=sharpening_checks(saved.numbers),
-        columns={"scores": report_views.SCORE_COLUMNS},
+    def grade(subject: grading.Subject) -> Report:
+        say = context.log.info
+        say(f"reading the showdown villains of {subject.reads.num_reads:,} reads street by street ({subject.note})")
+        table, shares = grading.grade_sharpening(
+            subject.readers(say), subject.reads, device=config.device, log=say, best_readers=subject.oracles(say)
+        )
+        return report_views.sharpening_report(table, note=subject.note, shares=shares)
+
+    return graded_report(
+        context,
+        home.paths(),
+        config,
+        name=NAME,
+        code_version=CODE_VERSION,
+        num_relabelings=config.num_relabelings,
+        grade=grade,
+        checks=sharpening_checks,
+        summary=_summary,
+        columns={"scores": report_columns.SCORE_COLUMNS},
     )
+
+
+def _summary(numbers: Numbers) -> str:
+    return f"mrr {numbers['mrr_after_flop']:.4f} after the flop, {numbers['mrr_at_showdown']:.4f} at the showdown"

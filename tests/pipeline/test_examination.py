@@ -76,8 +76,8 @@ def test_a_sound_run_passes_and_every_result_says_why(trained: Chain) -> None:
     names = {spec.name for spec in model_checks.SPECS}
     assert names <= set(evaluations)
     assert all(evaluations[name].passed for name in names)
-    assert {"beats_static_range", "calibrated", "sharpens"} <= set(evaluations)
-    for name in (*names, "beats_static_range", "calibrated", "sharpens"):
+    assert {"beats_static_range", "beats_best_baseline", "calibrated", "sharpens"} <= set(evaluations)
+    for name in (*names, "beats_static_range", "beats_best_baseline", "calibrated", "sharpens"):
         assert evaluations[name].description
         assert "threshold" in evaluations[name].metadata
 
@@ -213,32 +213,56 @@ def test_what_is_within_chance_warns(low: float, passes: bool) -> None:
     """A lead that chance explains is no lead."""
     numbers = {"nats_below_static_range": 0.02, "nats_below_static_range_low": low, "nats_below_static_range_high": 0.05}
     numbers |= {"mrr_gained": 0.02, "mrr_gained_low": low, "mrr_gained_high": 0.05, "calibration_error": 0.01}
-    beats, *_ = model_checks.stratified_checks(numbers)
+    numbers |= {"nats_ahead_of_best_baseline": 0.02, "nats_ahead_low": low, "nats_ahead_high": 0.05}
+    beats, best, *_ = model_checks.stratified_checks({**numbers, "best_baseline": "strength"})
     (sharpens,) = model_checks.sharpening_checks(numbers)
-    for result in (beats, sharpens):
+    assert best.check_name == "beats_best_baseline"
+    assert "+0.0200 nats ahead of strength" in (best.description or "")
+    assert ("train longer (TRAIN_MINUTES) and on more hands" in (best.description or "")) is not passes
+    assert (best.metadata["nats_ahead_low"].value, best.metadata["nats_ahead_high"].value) == (low, 0.05)
+    for result in (beats, best, sharpens):
         assert result.passed is passes
         assert result.severity is dg.AssetCheckSeverity.WARN
         assert ("within chance" in (result.description or "")) is not passes
+
+
+def test_a_reader_behind_the_best_baseline_is_said_to_be_behind() -> None:
+    """Half a nat behind a tracker's counts is not within chance."""
+    numbers = {"nats_below_static_range": 0.1, "calibration_error": 0.0, "best_baseline": "line"}
+    numbers |= {"nats_ahead_of_best_baseline": -0.5, "nats_ahead_low": -0.6, "nats_ahead_high": -0.4}
+    _, result, *_ = model_checks.stratified_checks(numbers)
+    assert not result.passed
+    assert "That is behind: train longer" in (result.description or "")
+
+
+def test_no_chance_level_is_told_where_none_was_measured() -> None:
+    """A zero that nobody measured would say that any error is real."""
+    numbers = {"nats_below_static_range": 0.1, "calibration_error": 0.02, "calibration_error_low": 0.01}
+    _, _, result, _ = model_checks.stratified_checks(numbers)
+    assert result.passed
+    assert "chance" not in (result.description or "")
+    assert "calibration_error_by_chance" not in result.metadata
 
 
 @pytest.mark.parametrize(("low", "passes"), [(0.0, True), (0.04, True), (0.06, False)])
 def test_probabilities_that_do_not_mean_what_they_say_warn(low: float, passes: bool) -> None:
     """Whoever multiplies these probabilities by chips must know."""
     numbers = {"calibration_error": low + 0.02, "calibration_error_low": low, "calibration_error_by_chance": 0.01}
-    _, result, _ = model_checks.stratified_checks({**numbers, "nats_below_static_range": 0.0})
+    _, _, result, _ = model_checks.stratified_checks({**numbers, "nats_below_static_range": 0.0})
     assert result.passed is passes
+    assert ("by chance alone 0.010" in (result.description or "")) is passes
     assert ("Take ranks" in (result.description or "")) is not passes
 
 
 def test_one_hand_or_none_is_no_evidence() -> None:
     """A check that passes where nothing was measured cannot fail."""
-    one = {"mrr_gained": 0.3, "nats_below_static_range": 0.3, "calibration_error": 0.0}
+    one = {"mrr_gained": 0.3, "nats_below_static_range": 0.3, "nats_ahead_of_best_baseline": 0.3, "calibration_error": 0.0}
     for numbers in (one, None):
         results = [
             *model_checks.sharpening_checks(numbers),
-            *model_checks.stratified_checks(numbers, "no villain in the split")[:2],
+            *model_checks.stratified_checks(numbers, "no villain in the split")[:3],
         ]
-        assert [result.passed for result in results] == [False] * 3
+        assert [result.passed for result in results] == [False] * 4
     assert all("Add hands" in (result.description or "") for result in results)
     assert "no villain in the split" in (results[1].description or "")
 
