@@ -46,7 +46,7 @@ help: ## list the targets and the knobs
 	@echo "  OHH=<folder>        hand histories to read (default: HOME_DIR/ohh)"
 	@echo "  HANDS=<n>           hands to deal where there are none (default: 20000)"
 	@echo "  HOME_DIR=<folder>   where everything made is kept (default: range_reader_home)"
-	@echo "  PRESET=<name>       tiny, cpu, base or reference (default: base with a CUDA GPU, else cpu)"
+	@echo "  PRESET=<name>       tiny, cpu, base, reference, reference_cpu (default: base with a CUDA GPU, else cpu)"
 	@echo "  TRAIN_MINUTES=<n>   wall-clock budget of the training (default: the preset's own)"
 	@echo "  INIT_FROM=<what>    weights a training begins with: scratch, kept or kept_or_scratch (default: scratch)"
 	@echo "  MINUTES=<n> SEEDS=<n>  of each arm of bench-train (default: 15 and 2)"
@@ -75,7 +75,7 @@ run: $(STAMP) ## deal hands if there are none, materialize everything headless a
 	@$(BIN)/range-reader run $(if $(HANDS),--arena-hands $(HANDS))
 
 ui: $(STAMP) ## the Dagster UI on 127.0.0.1:PORT, with the sensor watching the folder
-	@exec $(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
+	@PYTHONWARNINGS='ignore:Function `dev_command` is superseded' exec $(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
 
 test: $(STAMP) ## every test but the browser's
 	@$(BIN)/pytest -q -m "not ui"

@@ -9,6 +9,7 @@ from typing import Final
 
 from range_reader_core.metrics import uniform_floor
 from range_reader_core.tables import BestLead, Estimate, ScoreRow, SharpeningTable, StratifiedTable
+from range_reader_core.wording import counted
 
 _TOP: Final = ("top16", "top32", "top64", "top128")
 _DECIMALS: Final = {"loss_nats": 3, "mrr": 4, "mean_rank": 1}
@@ -31,8 +32,8 @@ def format_stratified(table: StratifiedTable, *, note: str = "") -> str:
     )
     rule = "-" * len(header)
     lines = [
-        f"evaluated {total.num_reads:,} samples, {total.num_positions:,} positions of {total.num_hands:,} hands"
-        + _in_brackets(note),
+        f"evaluated {counted(total.num_reads, 'sample')}, {counted(total.num_positions, 'position')} "
+        f"of {counted(total.num_hands, 'hand')}" + _in_brackets(note),
         "",
         header,
         rule,
@@ -55,7 +56,7 @@ def format_sharpening(table: SharpeningTable, *, note: str = "") -> str:
         note: how and on what the readers were scored, such as "test split, single forward".
     """
     header = f"{'read after':<11}{'samples':>9}{'mean_rank':>11}{'mrr':>9}{'mean_rank 95%':>15}{'mrr 95%':>15}"
-    lines = [f"showdown villains: {table.num_reads:,} of {table.num_hands:,} hands{_in_brackets(note)}"]
+    lines = [f"showdown villains: {counted(table.num_reads, 'read')} of {counted(table.num_hands, 'hand')}{_in_brackets(note)}"]
     for reader, gain in zip(table.readers, table.gains, strict=True):
         lines += ["", reader, header, "-" * len(header)]
         for row in (row for row in table.rows if row.reader == reader):

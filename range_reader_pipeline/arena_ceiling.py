@@ -6,6 +6,7 @@ The style texts are those that the manifest keeps, not the files of today, so th
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from range_reader_core.wording import counted
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.storage import read_json
 
@@ -41,7 +42,7 @@ def oracles(paths: HomePaths, reads: "Reads", log: Callable[[str], None]) -> "li
     found = dict(zip(roster["hand_id"].to_pylist(), roster["styles"].to_pylist(), strict=True))
     if len(found) < len(needed):
         if found:
-            log(f"{len(needed) - len(found)} of {len(needed)} hands were not dealt by the arena: no oracle")
+            log(f"{len(needed) - len(found)} of {counted(len(needed), 'hand')} not dealt by the arena: no oracle")
         return []
     by_hand = np.zeros((len(reads.hand_ids), NUM_SEATS), dtype=np.int64)
     for index, hand_id in enumerate(reads.hand_ids):

@@ -8,11 +8,13 @@ nothing of it, and no player's name, is ever encoded.
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from range_reader_core.wording import counted
 from range_reader_pipeline.arena_config import ArenaConfig, chosen_styles, style_texts, table_settings
 from range_reader_pipeline.arena_writer import WRITER_VERSION
 from range_reader_pipeline.paths import HomePaths
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 ARENA_VERSION: Final = f"1.{WRITER_VERSION}"  # raise it when the same settings would deal other hands
 HANDS_PER_FILE: Final = 5_000
+SAY_EVERY_S: Final = 5.0  # a large deal is thousands of files
 SUFFIX: Final = ".ohh.zst"
 
 
@@ -88,6 +91,7 @@ def deal_files(deal: Deal, paths: HomePaths, log: Callable[[str], None]) -> dict
     names = deal.policy.book.names
     statistics = Statistics(names)
     files: list[dict[str, Any]] = []
+    said_s = time.monotonic()
     paths.arena_manifest.unlink(missing_ok=True)
     schema = pa.schema([("hand_id", pa.string()), ("styles", pa.list_(pa.uint8()))])
     with written_aside(paths.arena_roster) as aside, pq.ParquetWriter(aside, schema) as roster:
@@ -101,7 +105,10 @@ def deal_files(deal: Deal, paths: HomePaths, log: Callable[[str], None]) -> dict
             roster.write_table(pa.table({"hand_id": ids, "styles": seats}, schema=schema))
             statistics.add(hands, styles)
             files.append({"name": path.name, "sha256": file_sha256(path), "num_hands": count})
-            log(f"{first + count:,} of {deal.num_hands:,} hands dealt")
+            num_dealt = first + count
+            if num_dealt == deal.num_hands or time.monotonic() - said_s >= SAY_EVERY_S:
+                log(f"{num_dealt:,} of {counted(deal.num_hands, 'hand')} dealt")
+                said_s = time.monotonic()
     kept = {file["name"] for file in files}
     for path in own_files(paths):
         if path.name not in kept:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from range_reader_core.wording import counted
 from range_reader_pipeline.paths import home_paths
 from range_reader_pipeline.process import prepare_process
 
@@ -21,6 +22,22 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = 130
 MAX_REJECTS_SHOWN: Final = 20
+
+
+class HandsToDeal(click.IntRange):
+    """A number of hands, whose errors name the knob that `make run` has for it as well."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number.
+
+        Raises:
+            click.BadParameter: it is none, or below the range.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            msg = f"HANDS (--arena-hands): expected a whole number of hands from {self.min} on, got {value!r}"
+            raise click.BadParameter(msg, param=param, ctx=ctx) from error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -65,9 +82,9 @@ def main() -> None:
 )
 @click.option(
     "--arena-hands",
-    type=click.IntRange(min=1),
+    type=HandsToDeal(min=1),
     metavar="N",
-    help="How many hands to deal where there are none. Default: 20000.",
+    help="How many hands to deal where there are none (HANDS= of make run). Default: 20000.",
 )
 @click.option("--retrain", is_flag=True, help="Train again although this configuration has finished on these hands.")
 def run(
@@ -250,7 +267,7 @@ def ingest(files: tuple[Path, ...]) -> None:
         for path in files:
             found = contents(path)
             is_any_empty |= not found.num_hands
-            click.echo(f"{path}: {found.num_hands} hands, {len(found.rejects)} refused")
+            click.echo(f"{path}: {counted(found.num_hands, 'hand')}, {len(found.rejects):,} refused")
             if found.problem:
                 click.echo(f"  {found.problem}")
             elif not found.num_hands and not found.rejects:

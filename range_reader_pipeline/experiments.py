@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
+from range_reader_core.wording import counted
 from range_reader_pipeline.arms import (
     BASELINES,
     ArmRecord,
@@ -135,8 +136,8 @@ def run_experiment(
         made_from = {
             "preset": experiment.preset,
             "data version": data_version,
-            "budget": f"{config.max_steps} steps" if config.max_steps else f"{config.minutes:g} minutes",
-            "seeds": str(config.seeds),
+            "budget": counted(config.max_steps, "step") if config.max_steps else f"{config.minutes:g} minutes",
+            "seeds": counted(config.seeds, "seed"),
             "scored": f"first {len(static.num_positions)} val reads, a single forward",
             "arms": ", ".join(sorted(folder.name for _, _, folder in todo)),
         }
@@ -240,13 +241,9 @@ def _remember(
     if any(known.run_id == run_id for known in read_results(results)):
         return
     minutes = sum(record.seconds for record in records if record.name == row.name) / 60.0
-    note = (
-        f"lead {_text(row.lead_nats)} nats over the first arm: {row.verdict}; {made_from['seeds']} seeds of {made_from['budget']}"
-    )
+    note = f"lead {_text(row.lead_nats)} nats over the first arm: {row.verdict}; {made_from['seeds']} of {made_from['budget']}"
     is_base = row.lead_nats.mean == row.lead_nats.low == row.lead_nats.high == 0.0
-    status, text = (
-        (RunStatus.KEEP, f"first arm; {made_from['seeds']} seeds of {made_from['budget']}") if is_base else (row.status, note)
-    )
+    status, text = (RunStatus.KEEP, f"first arm; {made_from['seeds']} of {made_from['budget']}") if is_base else (row.status, note)
     append_result(results, _row(experiment, run_id, made_from["data version"], minutes, row, status, text))
 
 

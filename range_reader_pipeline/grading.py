@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
+from range_reader_core.wording import counted
 from range_reader_pipeline.arena_ceiling import deal_on_record, oracles
 from range_reader_pipeline.config import GradingConfig, max_reads
 from range_reader_pipeline.paths import HomePaths
@@ -249,7 +250,7 @@ def _grade_watcher(
     from range_reader_core.tables import stratified_table
 
     seeing, blind = as_watcher(subject.reads, WATCHER_READS)
-    log(f"grading {blind.num_reads:,} of the reads as a watcher sees them, who knows nobody's cards")
+    log(f"grading {counted(blind.num_reads, 'read')} as a watcher sees them, who knows nobody's cards")
     device = choose_device(subject.device)
     (with_cards,) = evaluate(all_readers[:1], seeing, device=device, on_progress=Progress(log, seeing))
     without = evaluate(all_readers, blind, device=device, on_progress=Progress(log, blind))

@@ -60,7 +60,8 @@ def whole_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         shards = [ShardInfo(**shard) for shard in manifest["shards"]]
-        is_complete = bool(manifest["source_version"]) and bool(manifest["inputs"]) and isinstance(manifest["counts"], dict)
+        is_complete = bool(manifest["source_version"]) and bool(manifest["inputs"])
+        is_complete &= isinstance(manifest["counts"]["reads_by_split"]["train"], int)
     except (KeyError, TypeError):  # damaged: built again
         return None
     for shard in shards:

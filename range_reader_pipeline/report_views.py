@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from range_reader_core.wording import counted
 from range_reader_pipeline.grading import STATIC
 from range_reader_pipeline.metadata import Cell
 from range_reader_pipeline.range_page import render_range_page
@@ -140,7 +141,9 @@ def range_report(pages: "Mapping[str, Sequence[HandRead]]") -> Report:
                 }
             )
     html = {page: render_range_page(reads) for page, reads in pages.items()}
-    lines = [f"{len(reads):>3} hands in {page}, {len(html[page].encode()) / 1e3:.0f} kB" for page, reads in pages.items()]
+    lines = [
+        f"{counted(len(reads), 'hand'):>9} in {page}, {len(html[page].encode()) / 1e3:.0f} kB" for page, reads in pages.items()
+    ]
     lines += ["", *(f"{_rank(row['rank_first'])} -> {_rank(row['rank_last'])}  {row['title']}" for row in rows)]
     return Report(
         parts=(Part(name=RANGES, text="\n".join(lines), records=rows),),
@@ -195,7 +198,7 @@ def _watcher_text(grades: "Grades") -> str:
     model = grades.watcher.readers[0]
     total = grades.watcher.row(model)
     lines = [
-        f"a watcher who sees nobody's cards ({total.num_reads:,} reads): loss {total.scores['loss_nats'].mean:.3f}, "
+        f"a watcher who sees nobody's cards ({counted(total.num_reads, 'read')}): loss {total.scores['loss_nats'].mean:.3f}, "
         f"mrr {total.scores['mrr'].mean:.4f}"
     ]
     best, cards = grades.watcher.best_lead("loss_nats"), grades.cards_are_worth.best_lead("loss_nats")

@@ -150,6 +150,13 @@ class RunStore:
             raise ValueError(msg)
         return run
 
+    def damage(self, folder: Path) -> str:
+        """Return in words that the record of a finished run cannot be read, so that the run counts as unfinished; else nothing."""
+        path = folder / FINISHED_NAME
+        if not path.exists() or read_json(path) is not None:
+            return ""
+        return f"{path} is damaged, so that nobody knows what run {folder.name} scored: it counts as unfinished"
+
     def kept(self) -> FinishedRun | None:
         """Return the kept run, None before the first one.
 

@@ -8,7 +8,7 @@ from range_reader_pipeline.jobs import train_and_evaluate
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.retraining import RETRAIN_VARIABLE, When, policy_of
 from range_reader_pipeline.run_store import RunStore
-from range_reader_pipeline.storage import read_json
+from range_reader_pipeline.shards_on_record import shards_on_record
 
 
 @dg.schedule(
@@ -27,11 +27,14 @@ def nightly_training(context: dg.ScheduleEvaluationContext, home: HomeResource) 
     if policy.when is not When.NIGHTLY:
         return dg.SkipReason(f"nothing is trained at night; start the server with {RETRAIN_VARIABLE}=nightly for that")
     paths = home.paths()
-    manifest = read_json(paths.data_manifest)  # the tick runs in the code server, which must not load pyarrow or torch for it
-    if manifest is None:
+    try:
+        shards = shards_on_record(paths)
+    except ValueError as error:
+        return dg.SkipReason(f"nothing is trained tonight: {error}")
+    if shards is None:
         return dg.SkipReason(f"no shards in {paths.data} yet: materialize encoded_shards first")
     trained = RunStore(paths).last_trained()
-    if trained is not None and trained.data_version == manifest["version"]:
+    if trained is not None and trained.data_version == shards.version:
         return dg.SkipReason(f"the newest training was on data version {trained.data_version}, which is the newest")
     night = context.scheduled_execution_time.date().isoformat()
-    return dg.RunRequest(run_key=f"{night}:{manifest['version']}", tags={"range_reader/data_version": str(manifest["version"])})
+    return dg.RunRequest(run_key=f"{night}:{shards.version}", tags={"range_reader/data_version": shards.version})

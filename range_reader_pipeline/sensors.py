@@ -15,13 +15,15 @@ from typing import Final
 
 import dagster as dg
 
-from range_reader_pipeline.catalogue import Catalogue, FileEntry, FileStatus, HashMemo, list_folder, scan
+from range_reader_core.wording import counted
+from range_reader_pipeline.catalogue import Catalogue, FileStatus, HashMemo, list_folder, scan
 from range_reader_pipeline.data_config import SETTLE_SECONDS, OhhFilesConfig
 from range_reader_pipeline.jobs import everything, refresh_dataset, train_and_evaluate
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.retraining import Policy, Shards, When, decide_training, policy_of
 from range_reader_pipeline.run_store import RunStore, TrainedOn
+from range_reader_pipeline.shards_on_record import shards_on_record
 from range_reader_pipeline.storage import read_json
 
 VERSION_TAG: Final = "range_reader/source_version"
@@ -93,24 +95,27 @@ def decide(
     settled = [entry for entry in seen.entries if entry.status in (FileStatus.OK, FileStatus.PENDING)]
     still_written = f"waiting for {unsettled[0].name} to be quiet for {settle_seconds:g} s" if unsettled else ""
     if not settled:
-        return still_written or f"{_files(seen.entries)}, none of which can be read; the first: {seen.entries[0].reason}"
+        return (
+            still_written or f"{counted(len(seen.entries), 'file')}, none of which can be read; the first: {seen.entries[0].reason}"
+        )
     if seen.is_complete and seen.version == consumed:
         verdict = _training(policy, shards, trained, runs)
         if isinstance(verdict, Request):
             return verdict
-        return f"{_files(settled)}, up to date; {verdict}" + (f"; {still_written}" if unsettled else "")
+        return f"{counted(len(settled), 'file')}, up to date; {verdict}" + (f"; {still_written}" if unsettled else "")
     times_ns = [entry.ctime_ns for entry in settled]
     waits_since_ns = min((ctime_ns for ctime_ns in times_ns if ctime_ns > published_ns), default=max(times_ns))
     if unsettled and (now_ns - waits_since_ns) / 1e9 < MAX_HOLD_SECONDS:
         return still_written
     if any(run.status in _WAITING for run in runs if run.job != TRAIN):
-        return f"{_files(settled)}, changed; a run is queued and will look at them when it starts"
+        return f"{counted(len(settled), 'file')}, changed; a run is queued and will look at them when it starts"
     states = state_names(seen)
     attempts = list(takewhile(lambda run: run.states & states, (run for run in runs if run.job != TRAIN)))
     if any(run.status in _RUNNING for run in attempts):
-        return f"{_files(settled)}, changed; a run for this state is under way"
+        return f"{counted(len(settled), 'file')}, changed; a run for this state is under way"
     if len(attempts) >= MAX_ATTEMPTS:
-        return f"{_files(settled)}, given up after {len(attempts)} runs; materialize by hand, or change a file, to go on"
+        given_up = f"given up after {counted(len(attempts), 'run')}; materialize by hand, or change a file, to go on"
+        return f"{counted(len(settled), 'file')}, {given_up}"
     after = runs[0].run_id if runs else "none"  # makes the key new after each run and the same until then
     is_all_due = trained is None and policy.when not in (When.NEVER, When.NIGHTLY)
     return Request(
@@ -139,10 +144,6 @@ def _training(policy: Policy, shards: Shards | None, trained: TrainedOn | None, 
     return Request(job=TRAIN, run_key=f"{shards.version}:{trainings[0].run_id if trainings else 'none'}")
 
 
-def _files(entries: Sequence[FileEntry]) -> str:
-    return f"{len(entries)} file{'s' if len(entries) != 1 else ''}"
-
-
 def state_names(seen: Catalogue) -> frozenset[str]:
     """Return what names a state: names, sizes and times, and its contents once all are known."""
     return frozenset({seen.listing_version, seen.version} if seen.is_complete else {seen.listing_version})
@@ -164,7 +165,11 @@ def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.Ru
     paths = home.paths()
     now_ns = time.time_ns()
     seen = _look(paths, now_ns)
-    shards = _shards(paths)
+    try:
+        shards = shards_on_record(paths)
+    except ValueError as error:  # such shards are not believed, and what is asked for below makes them again
+        context.log.warning(str(error))
+        shards = None
     verdict = decide(
         seen,
         consumed=_consumed(context.instance, shards),
@@ -212,18 +217,6 @@ def _was_catalogued(paths: HomePaths) -> bool:
     """Tell whether the folder of hand histories is the one that was looked at last."""
     manifest = read_json(paths.catalogue_manifest)
     return isinstance(manifest, dict) and manifest.get("folder") == str(paths.ohh)
-
-
-def _shards(paths: HomePaths) -> Shards | None:
-    """Return what is published. From the manifest alone: the tick runs in the code server, which must not load pyarrow for it."""
-    manifest = read_json(paths.data_manifest)
-    if not isinstance(manifest, dict):
-        return None
-    return Shards(
-        version=str(manifest["version"]),
-        source_version=str(manifest["source_version"]),
-        num_train_reads=int(manifest["counts"]["reads_by_split"]["train"]),
-    )
 
 
 def _published_ns(paths: HomePaths) -> int:

@@ -5,16 +5,19 @@ home that they have in common, and ``encoded_shards`` finds its files encoded. O
 since they need no start of a step.
 """
 
+import time
 from typing import Final
 
 import dagster as dg
 
+from range_reader_core.wording import counted
 from range_reader_pipeline.catalogue import Catalogue, read_catalogue
 from range_reader_pipeline.failures import clear_failures
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import DATA, STAGE_TAG
 
 NUM_SHARES: Final = 8
+SAY_EVERY_S: Final = 5.0
 
 
 def share_of(content: str) -> int:
@@ -26,7 +29,7 @@ def _share(index: int) -> dg.OpDefinition:
     @dg.op(
         name=f"encode_share_{index}",
         out=dg.Out(dg.Nothing),
-        description=f"Encode what is not cached of share {index} of {NUM_SHARES} of the files. The log names each file.",
+        description=f"Encode what is not cached of share {index} of {NUM_SHARES} of the files. The log says where it is.",
     )
     def encode(context: dg.OpExecutionContext, home: HomeResource) -> None:
         from range_reader_pipeline.ingest import FileTask, ingest_file, open_cache
@@ -37,10 +40,13 @@ def _share(index: int) -> dg.OpDefinition:
             catalogue = _catalogue(home)
             names = {entry.content: entry.name for entry in reversed(catalogue.readable) if share_of(entry.content) == index}
             missing = [content for content in sorted(names) if cache.counts(content) is None]
-            context.log.info(f"{len(names)} files in this share, {len(missing)} of them to encode")
+            context.log.info(f"{counted(len(names), 'file')} in this share, {len(missing)} of them to encode")
+            said_s = -SAY_EVERY_S
             for place, content in enumerate(missing, 1):
                 path = catalogue.folder / names[content]
-                context.log.info(f"encoding {place} of {len(missing)}: {names[content]}")
+                if time.monotonic() - said_s >= SAY_EVERY_S:
+                    context.log.info(f"encoding {place} of {len(missing)}: {names[content]}")
+                    said_s = time.monotonic()
                 outcome = ingest_file(FileTask(path=path, name=names[content], content=content, cache=cache))
                 if outcome.counts is None:
                     context.log.warning(f"{names[content]} was left out: {outcome.problem}")

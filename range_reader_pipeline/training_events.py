@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import dagster as dg
 
+from range_reader_core.wording import counted
+
 if TYPE_CHECKING:
     from range_reader_core.train_events import Evaluated, Progress, TrainEvent
 
@@ -49,7 +51,8 @@ class TrainingReporter:
                 compiled = ", compiled" if event.is_compiled else ""
                 self._log.info(
                     f"{event.num_parameters:,} parameters on {event.device} in {event.precision}{compiled}; "
-                    f"{event.num_train_reads:,} reads to learn from, {event.num_val_reads:,} to choose by; "
+                    f"{counted(event.num_train_reads, 'read')} to learn from, {event.num_val_reads:,} of val to choose by "
+                    "(the scores at the end are over those val reads that all runs are compared on, so they differ a little); "
                     f"set up in {event.setup_s:.0f} s"
                 )
             case events.Resumed():

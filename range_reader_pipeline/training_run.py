@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
+from range_reader_core.wording import counted
 from range_reader_pipeline.config import KEPT, SCRATCH, WARM_START_RATE, TrainingConfig, core_train_config, init_from, preset_name
 from range_reader_pipeline.examination import Examination, examined, flaws
 from range_reader_pipeline.grading import STATIC, grade_strata, readers
@@ -22,7 +23,7 @@ from range_reader_pipeline.plots import CurvePoint
 from range_reader_pipeline.provenance import file_sha256, git_commit
 from range_reader_pipeline.results_log import ResultRow, RunStatus, append_result, read_results
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore, TrainedOn, judge, training_identity
-from range_reader_pipeline.storage import read_json
+from range_reader_pipeline.storage import link_target, read_json
 from range_reader_pipeline.training_events import Log, TrainingReporter, telling_where_it_stopped
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ def train_or_reuse(
     with store.locked(owner, lambda other: log.warning(f"waiting for another training to end ({other})")):
         data_version = published_version(paths)
         previous = store.kept()
+        kept_folder = link_target(paths.checkpoint)
+        if kept_folder is not None and (damage := store.damage(kept_folder)):
+            log.warning(f"{damage}, and what is trained now is kept without having been compared with it")
         start = _starting_point(paths, config, core_config, previous, log)
         if start is not None and config.learning_rate is None:
             core_config = replace(core_config, learning_rate=WARM_START_RATE * core_config.learning_rate)
@@ -98,6 +102,8 @@ def train_or_reuse(
             identity = start.identity  # the kept run is the very warm start that is asked for
         folder = store.run_folder(identity, is_retrain=config.retrain)
         run = store.finished(folder)
+        if damage := store.damage(folder):
+            log.warning(f"{damage} and is trained again")
         session = None
         if run is not None:
             log.info(f"run {run.run_id} has already finished on these shards; nothing to train")
@@ -121,7 +127,7 @@ def train_or_reuse(
         store.remember_trained(_trained_on(paths, run))
         _remember(paths.results, run, status, unfit)
         if removed := store.prune():
-            log.info(f"removed {len(removed)} runs on shards that are gone; their rows in {paths.results.name} stay")
+            log.info(f"removed {counted(len(removed), 'run')} on shards that are gone; the results stay in {paths.results.name}")
     return TrainingOutcome(
         run=run,
         kept=kept,
@@ -161,7 +167,7 @@ class Session:
         for split, reads in (("train", train_reads), ("val", val_reads)):
             if not reads.num_reads:
                 msg = (
-                    f"the shards hold {train_reads.num_reads} reads to train on and {val_reads.num_reads} to choose the "
+                    f"the shards hold {counted(train_reads.num_reads, 'read')} to train on and {val_reads.num_reads} to choose the "
                     f"checkpoint by, so there is nothing in {split}: one hand in twenty goes to val, so add hands (a thousand "
                     "is a start) and run again"
                 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from range_reader_core.wording import counted
 from range_reader_pipeline import metadata
 from range_reader_pipeline.arena_config import ArenaConfig
 from range_reader_pipeline.arena_folder import ARENA_VERSION, deal_files, dealt_before, foreign_files, own_files, planned, withdraw
@@ -44,7 +45,7 @@ def arena_hands(context: dg.AssetExecutionContext, config: ArenaConfig, home: Ho
         reason = _why_not(config, paths)
         if reason:
             num_removed = withdraw(paths) if config.when == "auto" and paths.is_default_ohh else 0
-            text = f"nothing dealt: {reason}" + (f"; took away {num_removed} files dealt before" if num_removed else "")
+            text = f"nothing dealt: {reason}" + (f"; took away {counted(num_removed, 'file')} dealt before" if num_removed else "")
             context.log.info(text)
             return _nothing(text, num_removed)
         try:
@@ -54,11 +55,11 @@ def arena_hands(context: dg.AssetExecutionContext, config: ArenaConfig, home: Ho
         manifest = dealt_before(paths, deal.identity)
         is_reused = manifest is not None
         if manifest is None:
-            context.log.info(f"dealing {deal.num_hands:,} hands, seed {deal.seed}, to {paths.arena_hands}")
+            context.log.info(f"dealing {counted(deal.num_hands, 'hand')}, seed {deal.seed}, to {paths.arena_hands}")
             manifest = deal_files(deal, paths, context.log.info)
     seconds = time.monotonic() - begin_s
     if is_reused:
-        context.log.info(f"{deal.num_hands:,} arena hands are there already, nothing changed")
+        context.log.info(f"{counted(deal.num_hands, 'arena hand')} there already, nothing changed")
     return dg.MaterializeResult(
         data_version=dg.DataVersion(deal.identity),
         metadata=_metadata(manifest, deal.policy, paths, is_reused=is_reused, seconds=seconds),
@@ -72,7 +73,7 @@ def _why_not(config: ArenaConfig, paths: HomePaths) -> str:
     if not paths.is_default_ohh:
         return f"hand histories are read from {paths.ohh}"
     if config.when == "auto" and (files := foreign_files(paths)):
-        return f"{len(files)} hand history files of your own are in {paths.ohh} (the first: {files[0]})"
+        return f"{counted(len(files), 'hand history file')} of your own in {paths.ohh} (the first: {files[0]})"
     return ""
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import dagster as dg
 
+from range_reader_core.wording import counted
 from range_reader_pipeline import metadata, model_checks, plots
 from range_reader_pipeline.config import TrainingConfig
 from range_reader_pipeline.failures import clear_failures
@@ -54,7 +55,10 @@ def checkpoint(
     yield from model_checks.run_checks(run, outcome.found)
     if kept is None:
         raise dg.Failure(model_checks.nothing_to_keep(paths, run, outcome.found), allow_retries=False)
-    context.log.info(f"val mrr {run.val_mrr:.4f}, val loss {run.val_loss_nats:.3f} nats: {outcome.status}; kept is {kept.run_id}")
+    compared = f"the first {counted(run.val_reads, 'val read')}, one forward each, as for every run"
+    context.log.info(
+        f"val mrr {run.val_mrr:.4f}, val loss {run.val_loss_nats:.3f} nats over {compared}: {outcome.status}; kept is {kept.run_id}"
+    )
     weights = paths.runs / kept.run_id / WEIGHTS_NAME
     trained = {"reads_per_s": outcome.reads_per_s, "num_train_reads": outcome.num_train_reads}
     yield dg.MaterializeResult(
@@ -86,6 +90,7 @@ def checkpoint(
             "kept_run": kept.run_id,
             "data_version": run.data_version,
             "num_val_reads": run.val_reads,
+            "scored_on": f"{compared}; the curve and live/val_mrr are over the val reads that chose the checkpoint",
             "weights_bytes": weights.stat().st_size,
             "weights": dg.MetadataValue.path(weights),
             "results": dg.MetadataValue.path(paths.results),

@@ -7,6 +7,7 @@ import dagster as dg
 
 from range_reader_core.encoder import ENCODER_VERSION
 from range_reader_core.partition import SPLITS
+from range_reader_core.wording import counted
 from range_reader_pipeline import metadata
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.catalogue import Catalogue, read_catalogue
@@ -50,7 +51,7 @@ def encoded_shards(
         context.log.warning(f"{name} was left out: {problem}; the sensor will take it up, or materialize again")
     counts = result.manifest["counts"]
     context.log.info(
-        f"{counts['num_hands']} hands, {counts['num_rejected']} rejected, {counts['num_reads']} reads"
+        f"{counted(counts['num_hands'], 'hand')}, {counts['num_rejected']:,} rejected, {counted(counts['num_reads'], 'read')}"
         + (", nothing changed" if result.is_reused else "")
     )
     entries = _metadata(paths, result.manifest)

@@ -4,6 +4,7 @@ import time
 
 import dagster as dg
 
+from range_reader_core.wording import counted
 from range_reader_pipeline import metadata
 from range_reader_pipeline.catalogue import Catalogue, FileEntry, HashMemo, list_folder, read_catalogue, scan, write_catalogue
 from range_reader_pipeline.data_config import OhhFilesConfig
@@ -47,7 +48,7 @@ def ohh_files(context: dg.AssetExecutionContext, config: OhhFilesConfig, home: H
         is_reused = _publish(paths, catalogue)
     num_files = len(catalogue.readable)
     context.log.info(
-        f"{num_files} file{'s' if num_files != 1 else ''} in {catalogue.folder}, {len(catalogue.left_out)} left out"
+        f"{counted(num_files, 'file')} in {catalogue.folder}, {len(catalogue.left_out)} left out"
         + (", nothing changed" if is_reused else "")
     )
     return dg.MaterializeResult(
@@ -70,20 +71,22 @@ def _scan(context: dg.AssetExecutionContext, paths: HomePaths, settle_seconds: f
     memo = HashMemo.load(paths.hash_memo, paths.ohh)
     num_bytes = sum(entry.size_bytes for entry in listing.entries if memo.known(entry) is None)
     if num_bytes:
-        context.log.info(f"looking at {len(listing.entries)} files, {num_bytes / 1e6:.1f} MB of them new or changed")
+        context.log.info(f"looking at {counted(len(listing.entries), 'file')}, {num_bytes / 1e6:.1f} MB of them new or changed")
     catalogue = scan(listing, memo, now_ns=time.time_ns(), settle_seconds=settle_seconds)
     memo.save(paths.hash_memo)
     if not catalogue.entries:
         kinds = ", ".join(CONTENT_SUFFIXES)
         message = (
             f"no hand histories found in {paths.ohh} (looked for {kinds}, each also {' or '.join(CODECS)}; "
-            f"{listing.num_ignored} other files): put some there, or point OHH=<folder> (or RANGE_READER_OHH, or config folder) "
-            "at yours"
+            f"{counted(listing.num_ignored, 'other file')}): put some there, or point OHH=<folder> (or RANGE_READER_OHH, or config "
+            "folder) at yours"
         )
         raise dg.Failure(message, allow_retries=False)
     if not catalogue.readable:
         first = catalogue.left_out[0]
-        message = f"none of the {len(catalogue.entries)} files in {paths.ohh} can be read; the first, {first.name}: {first.reason}"
+        message = (
+            f"none of {counted(len(catalogue.entries), 'file')} in {paths.ohh} can be read; the first, {first.name}: {first.reason}"
+        )
         raise dg.Failure(message, metadata={"left_out_files": _left_out_table(catalogue)}, allow_retries=False)
     return catalogue
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import dagster as dg
 
+from range_reader_core.wording import counted
 from range_reader_pipeline import grading, report_columns, report_views, reports
 from range_reader_pipeline.assets.no_report import nothing_to_report
 from range_reader_pipeline.assets.report_result import report_result
@@ -96,8 +97,8 @@ def _draw(config: RangeReportConfig, subject: grading.Subject, worst: list[Worst
         found = find_reads(reads, hand_id)
         if not found:
             msg = (
-                f"hand {hand_id!r} is not among the {reads.num_reads:,} reads of the {config.split} split; leave it out, or set "
-                "max_reads to 0"
+                f"hand {hand_id!r} is not among {counted(reads.num_reads, 'read')} of the {config.split} split; leave it out, or "
+                "set max_reads to 0"
             )
             raise ValueError(msg)
         chosen += [ChosenRead(read=read, kind="Asked for", reason="Asked for") for read in found]
@@ -113,7 +114,7 @@ def _draw(config: RangeReportConfig, subject: grading.Subject, worst: list[Worst
             for read in find_reads(reads, hand_id)
             if (reads.villain_seat[read], reads.perspective_seat[read]) == (villain, perspective)
         ]
-    log.info(f"reading {len(chosen) + len(worst_chosen)} hands step by step")
+    log.info(f"reading {counted(len(chosen) + len(worst_chosen), 'hand')} step by step")
     prior = np.exp(static.combo_logp())
     pages = {report_views.TELLING_PAGE: read_pages(reads, chosen, model, prior)}
     if worst_chosen:

@@ -23,7 +23,7 @@ lead over uniform over live combos: +0.508 (95% +0.501 to +0.515) nats a positio
 random baseline: loss=7.190  mean_rank=663.5  mrr=0.0059"""
 
 SHARPENING = """\
-showdown villains: 86,655 of 30,211 hands
+showdown villains: 86,655 reads of 30,211 hands
 
 model
 read after   samples  mean_rank      mrr  mean_rank 95%        mrr 95%

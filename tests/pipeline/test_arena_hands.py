@@ -123,6 +123,19 @@ def test_a_larger_deal_begins_with_the_same_files(paths: HomePaths, monkeypatch:
     assert list(files_of(paths)) == ["arena_00000.ohh.zst"]
 
 
+def test_a_large_deal_says_where_it_is_every_few_seconds(paths: HomePaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line a file would be twenty thousand lines, each an event in Dagster's records; none at all looks dead."""
+    monkeypatch.setattr("range_reader_pipeline.arena_folder.HANDS_PER_FILE", 10)
+    deal = planned(ArenaConfig(hands=60), paths)
+    lines: list[str] = []
+    deal_files(deal, paths, lines.append)
+    assert lines == ["60 of 60 hands dealt"]
+    monkeypatch.setattr("range_reader_pipeline.arena_folder.SAY_EVERY_S", 0.0)
+    lines.clear()
+    deal_files(deal, paths, lines.append)
+    assert lines == [f"{number} of 60 hands dealt" for number in range(10, 61, 10)]
+
+
 def test_own_hands_send_the_arena_away(paths: HomePaths) -> None:
     """Prevents self-play from mixing with what somebody came to study, without a word."""
     materialize(paths)

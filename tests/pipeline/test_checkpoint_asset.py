@@ -106,6 +106,27 @@ def test_a_worse_run_is_remembered_and_not_kept(own_copy: Chain) -> None:
     assert [row.status for row in read_results(own_copy.paths.results)] == [RunStatus.KEEP, RunStatus.DISCARD]
 
 
+def test_a_damaged_record_of_a_run_is_told_before_it_is_trained_again(own_copy: Chain) -> None:
+    """Prevents twenty minutes of training, and a kept run replaced unseen, for a reason that nobody hears."""
+    kept = RunStore(own_copy.paths).kept()
+    assert kept is not None
+    record = own_copy.paths.runs / kept.run_id / "finished.json"
+    record.write_text("{")
+    log = FakeLog()
+    outcome = _train(own_copy, log=log)
+    assert f"{record} is damaged" in log.warnings[0]
+    assert "without having been compared with it" in log.warnings[0]
+    assert outcome.status is RunStatus.KEEP
+    outcome = _train(own_copy, log=(log := FakeLog()))
+    assert outcome.is_reused
+    assert not log.warnings
+    (own_copy.paths.runs / outcome.run.run_id / "finished.json").write_text("")
+    outcome = _train(own_copy, log=(log := FakeLog()))
+    assert not outcome.is_reused
+    assert "is damaged" in log.warnings[-1]
+    assert "is trained again" in log.warnings[-1]
+
+
 def test_the_same_again_is_reused_and_retrain_trains_beside_it(own_copy: Chain) -> None:
     """Prevents twenty minutes spent on what is there, and `retrain` from overwriting it."""
     first = _train(own_copy)

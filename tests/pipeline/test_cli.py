@@ -248,6 +248,14 @@ def test_run_tells_what_can_be_mended_in_one_line(
     _assert_one_line(_run(tmp_path / "home", tmp_path), 1, message)
 
 
+@pytest.mark.parametrize("hands", ["0", "-3", "many"])
+def test_a_number_of_hands_that_is_none_names_both_knobs(hands: str) -> None:
+    """Prevents `make run HANDS=0` from being told of an option that nobody typed."""
+    result = _call("run", "--arena-hands", hands)
+    assert result.exit_code == 2
+    assert f"HANDS (--arena-hands): expected a whole number of hands from 1 on, got '{hands}'" in result.output.replace("\n", " ")
+
+
 def test_a_bug_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prevents our own mistakes from being passed off as the user's."""
 

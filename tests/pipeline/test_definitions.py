@@ -47,6 +47,25 @@ def test_the_definitions_load() -> None:
     dg.Definitions.validate_loadable(defs)
 
 
+@pytest.mark.slow
+def test_dagster_validates_the_workspace_without_a_warning(tmp_path: Path) -> None:
+    """Prevents an interface that goes away with the next Dagster from being noticed then. Of `dg` we know."""
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    known = "ignore:Function `definitions_validate_command` is superseded"
+    done = subprocess.run(
+        [Path(sys.executable).parent / "dagster", "definitions", "validate", "-w", "workspace.yaml"],
+        check=False,
+        cwd=GOLDEN.parent.parent.parent,
+        env={**os.environ, "DAGSTER_HOME": str(tmp_path), "PYTHONWARNINGS": known},
+        capture_output=True,
+        text=True,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "All code locations passed validation" in said
+    assert "warn" not in said.lower(), said
+
+
 def test_the_graph_is_the_one_on_record() -> None:
     """Prevents an unnoticed change of keys, lineage, groups, tags, pools, or of what runs by default."""
     assert _graph() == GOLDEN.read_text()

@@ -15,6 +15,7 @@ from range_reader_pipeline.publication import (
     whole_manifest,
 )
 from range_reader_pipeline.shuffle import ShardInfo, ShuffleConfig
+from range_reader_pipeline.storage import read_json, write_json
 
 
 def publish_version(paths: HomePaths, contents: list[str]) -> str:
@@ -34,7 +35,7 @@ def publish_version(paths: HomePaths, contents: list[str]) -> str:
             reads_by_source={},
             reads_by_size_and_street={},
         )
-        publish(paths, folder, make_manifest(version, contents, ShuffleConfig(), [shard], {}))
+        publish(paths, folder, make_manifest(version, contents, ShuffleConfig(), [shard], {"reads_by_split": {"train": 1}}))
     return version
 
 
@@ -99,7 +100,7 @@ def test_an_interrupted_build_is_neither_seen_nor_left(paths: HomePaths) -> None
     assert versions(paths) == {version}
 
 
-@pytest.mark.parametrize("damage", ["shorten", "remove", "manifest"])
+@pytest.mark.parametrize("damage", ["shorten", "remove", "counts", "manifest"])
 def test_a_damaged_version_is_not_believed(paths: HomePaths, damage: str) -> None:
     """Reusing it would hand a training half its data, and say that nothing had changed."""
     folder = paths.data_versions / publish_version(paths, ["a", "b"])
@@ -108,6 +109,8 @@ def test_a_damaged_version_is_not_believed(paths: HomePaths, damage: str) -> Non
         (folder / "train" / "shard_00000.parquet").write_bytes(b"a")
     elif damage == "remove":
         (folder / "train" / "shard_00000.parquet").unlink()
+    elif damage == "counts":
+        write_json(folder / "manifest.json", {**read_json(folder / "manifest.json"), "counts": {}})
     else:
         (folder / "manifest.json").write_text("{")
     assert whole_manifest(folder) is None

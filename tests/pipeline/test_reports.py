@@ -123,7 +123,7 @@ def test_too_few_hands_are_a_notice_and_no_failure(own_copy: Chain) -> None:
     assert "calibration_error" in graded.metadata
     assert "calibration_error_by_chance" not in graded.metadata  # one hand says nothing about chance, least of all zero
     text = (own_copy.paths.reports / "sharpening_report.txt").read_text()
-    assert text.startswith(("nothing to report", "showdown villains: 1 of"))
+    assert text.startswith(("nothing to report", "showdown villains: 1 read of 1 hand "))
 
 
 def _grade(chain: Chain, run_config: dict[str, object]) -> dg.ExecuteInProcessResult:

@@ -12,6 +12,8 @@ from range_reader_pipeline.schedules import nightly_training
 from range_reader_pipeline.storage import write_json
 from tests.pipeline.trained import Chain
 
+NEW = {"version": "new", "source_version": "s", "counts": {"reads_by_split": {"train": 7}}, "shards": []}
+
 
 def _tick(paths: HomePaths) -> dg.RunRequest | dg.SkipReason:
     with dg.build_schedule_context(
@@ -29,7 +31,7 @@ def _nightly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_trained_at_night_unless_somebody_asks(own_copy: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prevents a laptop from training every night because somebody looked at the UI once."""
-    write_json(own_copy.paths.data_manifest, {"version": "new", "shards": []})
+    write_json(own_copy.paths.data_manifest, NEW)
     for policy in ("", "10%", "at-once", "never"):
         monkeypatch.setenv("RANGE_READER_RETRAIN", policy)
         tick = _tick(own_copy.paths)
@@ -55,7 +57,7 @@ def test_new_data_is_trained_on_once_a_night(own_copy: Chain) -> None:
     """Prevents data that changed from waiting for somebody to notice, and two runs for one night."""
     version = own_copy.paths.data.resolve()
     manifest = own_copy.paths.data_manifest
-    write_json(manifest, {"version": "new", "shards": []})
+    write_json(manifest, NEW)
     tick, again = _tick(own_copy.paths), _tick(own_copy.paths)
     assert isinstance(tick, dg.RunRequest)
     assert isinstance(again, dg.RunRequest)
@@ -67,3 +69,12 @@ def test_shards_without_a_training_are_trained_on(own_copy: Chain) -> None:
     """Prevents the first night from being skipped for want of a training to compare with."""
     (own_copy.paths.runs / "trained.json").unlink()
     assert isinstance(_tick(own_copy.paths), dg.RunRequest)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": "new"}', '{"version": "n", "source_version": "s", "counts": 3}'])
+def test_a_damaged_manifest_is_named_with_what_to_do(own_copy: Chain, text: str) -> None:
+    """Prevents a tick that fails with a KeyError every night."""
+    own_copy.paths.data_manifest.write_text(text)
+    tick = _tick(own_copy.paths)
+    assert isinstance(tick, dg.SkipReason)
+    assert f"{own_copy.paths.data_manifest} is damaged: materialize encoded_shards" in str(tick.skip_message)

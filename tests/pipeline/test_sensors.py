@@ -1,5 +1,6 @@
 """The sensor tick by tick: it loses no arrival, fails where a folder is gone, and reads no file twice."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -92,6 +93,30 @@ def test_tick_by_tick(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock
         assert "up to date" in str(tick(instance, paths))
     os.utime(path)
     path.rename(paths.ohh / "renamed.ohh")
+    assert tick(instance, paths) == "1 file, up to date; trained on them"
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", "no source", "no counts"])
+def test_a_damaged_manifest_is_told_and_the_shards_are_made_again(
+    tmp_path: Path, instance: dg.DagsterInstance, clock: Clock, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    """A tick that fails with a KeyError every half minute never encodes anything again."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 20)})
+    first = tick(instance, paths)
+    assert isinstance(first, dg.RunRequest)
+    run(instance, paths, first)
+    manifest = read_json(paths.data_manifest)
+    if damage == "no source":
+        del manifest["source_version"]
+    elif damage == "no counts":
+        manifest["counts"] = {"num_reads": 1}
+    paths.data_manifest.write_text(json.dumps(manifest) if damage.startswith("no ") else damage)
+    request = tick(instance, paths)
+    assert isinstance(request, dg.RunRequest), request
+    assert request.job_name == sensors.REFRESH
+    assert request.run_key != first.run_key
+    assert f"{paths.data_manifest} is damaged: materialize encoded_shards" in caplog.text
+    run(instance, paths, request)
     assert tick(instance, paths) == "1 file, up to date; trained on them"
 
 
