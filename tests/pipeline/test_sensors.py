@@ -98,7 +98,7 @@ def test_tick_by_tick(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock
 
 @pytest.mark.parametrize("damage", ["{", "[]", "no source", "no counts"])
 def test_a_damaged_manifest_is_told_and_the_shards_are_made_again(
-    tmp_path: Path, instance: dg.DagsterInstance, clock: Clock, caplog: pytest.LogCaptureFixture, damage: str
+    tmp_path: Path, instance: dg.DagsterInstance, clock: Clock, capfd: pytest.CaptureFixture[str], damage: str
 ) -> None:
     """A tick that fails with a KeyError every half minute never encodes anything again."""
     paths = home_with(tmp_path, {"a.ohh": random_hands(1, 20)})
@@ -115,7 +115,7 @@ def test_a_damaged_manifest_is_told_and_the_shards_are_made_again(
     assert isinstance(request, dg.RunRequest), request
     assert request.job_name == sensors.REFRESH
     assert request.run_key != first.run_key
-    assert f"{paths.data_manifest} is damaged: materialize encoded_shards" in caplog.text
+    assert f"{paths.data_manifest} is damaged: materialize encoded_shards" in "".join(capfd.readouterr())
     run(instance, paths, request)
     assert tick(instance, paths) == "1 file, up to date; trained on them"
 
