@@ -142,7 +142,7 @@ def test_own_hands_send_the_arena_away(paths: HomePaths) -> None:
     write_ohh(paths.ohh / "mine.ohh", random_hands(1, 3))
     told = materialize(paths)
     assert (told["dealt"], told["files_removed"]) == (False, 1)
-    assert "1 hand history files of your own" in str(told["why"])
+    assert "1 hand history file of your own" in str(told["why"])
     assert "mine.ohh" in str(told["why"])
     assert not files_of(paths)
     assert (paths.ohh / "mine.ohh").exists()
