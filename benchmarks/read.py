@@ -63,7 +63,7 @@ def main() -> int:
         f"load of the machine {', '.join(f'{load:.1f}' for load in os.getloadavg())} (1, 5 and 15 minutes), {os.cpu_count()} cores"
     )
     reader = make_reader(options.preset, options.checkpoint, options.device)
-    print_model(options.preset, reader, options.threads)
+    print_model(options.preset, reader, options)
     has_goals = options.preset == GOAL_PRESET
     dealt = random_hands(3, 2 * options.hands, 6)
     print_beliefs(reader, dealt, options.repeats, has_goals=has_goals)
@@ -81,17 +81,18 @@ def main() -> int:
     num_failed = print_service(serve_on, options.seconds) if options.seconds > 0 else 0
     if has_goals and options.checkpoint is None:
         base = make_reader("base", None, options.device)
-        print_model("base", base, options.threads)
+        print_model("base", base, options)
         print_beliefs(base, dealt, 4, has_goals=False)
         print_sessions(base, dealt[:4], 4, has_goals=False)
     return 1 if worst > AGREEMENT_GOAL or num_failed else 0
 
 
-def print_model(name: str, reader: RangeReader, num_threads: int) -> None:
+def print_model(name: str, reader: RangeReader, options: argparse.Namespace) -> None:
     """Say what reads."""
     config, size = reader.model.config, reader.model.num_parameters() / 1e6
-    shape = f"{config.num_layers} layers, width {config.width}, {config.head} head, {size:.1f} million parameters"
-    print(f"{name}: {shape}, {reader.device}, {num_threads} thread(s)")
+    weights = "random weights" if options.checkpoint is None else f"weights of {options.checkpoint}"
+    shape = f"{config.num_layers} layers, width {config.width}, {config.head} head, {size:.1f} million parameters, {weights}"
+    print(f"{name}: {shape}, {reader.device}, {options.threads} thread(s)")
 
 
 def make_reader(name: str, checkpoint: Path | None, device: str) -> RangeReader:
@@ -147,8 +148,8 @@ def print_trajectories(reader: RangeReader, dealt: Sequence[CanonicalHand], *, h
     """Compare reading trajectories together with reading them one at a time.
 
     What hands are worth on a board is worked out once a board and kept, so boards that neither way has met are compared apart from
-    boards that both have: each way reads one half of the hands first. Then the first half is read again, a few times together and
-    a part at a time alone, in turns, so that a busy moment of the machine troubles both.
+    boards that both have: each way reads one half of the hands first. Then the first half is read again in turns, all of it
+    together and a part of it one at a time, and the quickest turn of each way counts, which other programs disturbed least.
     """
     num = len(dealt) // 2
     requests = [ReadRequest(hand=hand, villain=1, perspective=0) for hand in dealt]
@@ -157,12 +158,12 @@ def print_trajectories(reader: RangeReader, dealt: Sequence[CanonicalHand], *, h
     for num_relabelings, name in _READINGS if averages else _READINGS[:1]:
         first, second = requests[: num // num_relabelings or 1], requests[num:][: num // num_relabelings or 1]
         new = _together_s(reader, first, num_relabelings), _alone_s(reader, second, num_relabelings)
+        parts = [first[turn::_NUM_TURNS] for turn in range(_NUM_TURNS) if first[turn::_NUM_TURNS]]
         turns = [
-            (_together_s(reader, first, num_relabelings), _alone_s(reader, first[turn::_NUM_TURNS], num_relabelings))
-            for turn in range(_NUM_TURNS)
+            (_together_s(reader, first, num_relabelings), _alone_s(reader, part, num_relabelings) * len(first) / len(part))
+            for part in parts
         ]
-        together_turns, alone_turns = zip(*turns, strict=True)
-        known = float(np.median(together_turns)), sum(alone_turns)
+        known = min(together_s for together_s, _ in turns), min(alone_s for _, alone_s in turns)
         for boards, (together_s, alone_s) in (("new boards", new), ("boards met before", known)):
             rates = f"{len(first) / together_s:6.0f} a second together, {len(first) / alone_s:6.0f} one at a time"
             verdict = f"; {at_least(alone_s / together_s, BATCH_GOAL, 'times')}" if has_goals else ""

@@ -198,7 +198,7 @@ class RangeReader:
             positions = torch.split(batch.positions, lengths)
             streets = street_at(batch.stream).tolist()
             for row, number in enumerate(batch.numbers):
-                steps = tuple(_step(batch.reads[row], at, streets[row][at]) for at in positions[row].tolist())
+                steps = _steps(batch.reads[row], positions[row].tolist(), streets[row])
                 trajectories[number] = Trajectory(steps=steps, probabilities=answers[row])
         return tuple(trajectories[number] for number in range(len(requests)))
 
@@ -311,7 +311,14 @@ def _request_batch(numbers: list[int], requests: list[ReadRequest], reads: list[
     return _RequestBatch(numbers, requests, reads, on_host, torch.from_numpy(values), rows, positions, count)
 
 
-def _step(read: EncodedRead, position: int, street: int) -> Step:
-    text = tokens.DESCRIPTIONS[read.tokens[position]]
-    value = float(read.values[position])
-    return Step(position=position, street=STREETS[street], description=f"{text} {value:g} bb" if value else text)
+def _steps(read: EncodedRead, positions: list[int], street_at_position: list[int]) -> tuple[Step, ...]:
+    """Return the steps at positions of a read, of which the street is told at every position."""
+    stream, values = read.tokens.tolist(), read.values.tolist()
+    return tuple(
+        Step(position=at, street=STREETS[street_at_position[at]], description=_describe(stream[at], values[at])) for at in positions
+    )
+
+
+def _describe(token: int, value_bb: float) -> str:
+    text = tokens.DESCRIPTIONS[token]
+    return f"{text} {value_bb:g} bb" if value_bb else text

@@ -24,7 +24,7 @@ from range_reader_core.orbits import average_over_stabiliser, representatives, s
 from range_reader_core.suits import name_suits, relabelings_on
 from range_reader_core.tokens import PAD
 
-_CPU_ROWS: Final = 256  # 1.3 MB of logits a pass stay in the cache
+_CPU_ROWS: Final = 512  # 2.7 MB of logits a pass stay near; 256 and 128 took longer (2026-11)
 _CPU_NUMBERS: Final = 393_216  # of a stream's vectors in a forward; a quarter of it took 1.2 times as long at width 96 (2026-11)
 _CUDA_POSITIONS: Final = 32_768
 
