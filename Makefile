@@ -11,7 +11,7 @@ RETRAIN ?=
 INIT_FROM ?=
 FAILED_FILES ?=
 PORT ?= 3000
-PICTURES ?=
+PICTURES ?= docs/img
 MINUTES ?= 15
 SEEDS ?= 2
 
@@ -53,7 +53,7 @@ help: ## list the targets and the knobs
 	@echo "  FAILED_FILES=<what> block or warn: what a file does that cannot be read (default: block)"
 	@echo "  RETRAIN=<when>      at-once, nightly, never, or a share of more reads (default: 10%)"
 	@echo "  PORT=<n>            port of the Dagster UI on 127.0.0.1 (default: 3000)"
-	@echo "  PICTURES=<folder>   where test-ui puts its pictures: docs/img renews the README's (default: a temporary folder)"
+	@echo "  PICTURES=<folder>   where test-ui leaves its pictures (default: docs/img, the README's own)"
 
 setup: $(STAMP) ## create .venv and install the pinned dependencies
 
