@@ -78,7 +78,7 @@ def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(dg.Failure) as caught:
         materialize(paths)
     message = caught.value.description or ""
-    for part in (str(paths.ohh), ".ohh, .jsonl", ".zst", "1 other files", "OHH=<folder>", "RANGE_READER_OHH"):
+    for part in (str(paths.ohh), ".ohh, .jsonl", ".zst", "1 other file", "OHH=<folder>", "RANGE_READER_OHH"):
         assert part in message
 
 
@@ -94,7 +94,7 @@ def test_a_folder_with_nothing_readable_says_why(tmp_path: Path) -> None:
     """No permission is another problem than no files."""
     paths = home_with(tmp_path, {})
     (paths.ohh / "gone.ohh").symlink_to("nowhere")
-    with pytest.raises(dg.Failure, match=r"none of the 1 files .* gone\.ohh: a link to nothing"):
+    with pytest.raises(dg.Failure, match=r"none of 1 file in .* gone\.ohh: a link to nothing"):
         materialize(paths)
 
 
