@@ -97,8 +97,8 @@ def _draw(config: RangeReportConfig, subject: grading.Subject, worst: list[Worst
         found = find_reads(reads, hand_id)
         if not found:
             msg = (
-                f"hand {hand_id!r} is not among {counted(reads.num_reads, 'read')} of the {config.split} split; leave it out, or "
-                "set max_reads to 0"
+                f"hand {hand_id!r} is not among the {counted(reads.num_reads, 'read')} of the {config.split} split; leave it out, "
+                "or set max_reads to 0"
             )
             raise ValueError(msg)
         chosen += [ChosenRead(read=read, kind="Asked for", reason="Asked for") for read in found]
