@@ -1,9 +1,10 @@
 """The sensor that encodes hand histories when they come, change or go, and has the reader trained again when the policy says so.
 
-It is level-triggered and keeps no cursor: each tick compares the folder as it is with what the newest shards were made from, and
+It is level-triggered: each tick compares the folder as it is with what the newest shards were made from, and
 the shards with what the newest training was on, so nothing is lost by a missed tick, a restart, a failed run or a file that lands
-in the middle of one. A folder in which somebody is still writing is left until it is quiet. What to do is decided by ``decide``, a
-pure function of what was seen.
+in the middle of one. A folder in which somebody is still writing is left until it is quiet, though not for ever: the cursor holds
+since when a change has been waiting for that, and nothing else. What to do is decided by ``decide``, a pure function of what was
+seen.
 """
 
 import os
@@ -64,6 +65,12 @@ class Request:
     settle_seconds: float = 0.0  # leave out files that changed more lately than this
 
 
+class Held(str):
+    """Why a change of the folder waits: a file is still being written."""
+
+    __slots__ = ()
+
+
 def decide(
     seen: Catalogue,
     *,
@@ -74,9 +81,10 @@ def decide(
     policy: Policy,
     shards: Shards | None,
     trained: TrainedOn | None,
+    held_since_ns: int | None = None,
     settle_seconds: float = SETTLE_SECONDS,
 ) -> Request | str:
-    """Return the run to ask for, or why none is.
+    """Return the run to ask for, or why none is; ``Held`` where a change waits for files that are still written.
 
     Args:
         seen: the folder, with hashes as far as the tick's time went and unsettled files marked.
@@ -87,6 +95,7 @@ def decide(
         policy: when to train again.
         shards: what is published.
         trained: what the newest training was on.
+        held_since_ns: since when every tick has returned ``Held``; None if the last one did not.
         settle_seconds: a file younger than this may still be written.
     """
     if not seen.entries:
@@ -94,10 +103,10 @@ def decide(
     unsettled = [entry for entry in seen.entries if entry.status in (FileStatus.UNSETTLED, FileStatus.CHANGING)]
     settled = [entry for entry in seen.entries if entry.status in (FileStatus.OK, FileStatus.PENDING)]
     still_written = f"waiting for {unsettled[0].name} to be quiet for {settle_seconds:g} s" if unsettled else ""
+    if not settled and unsettled:
+        return Held(still_written)
     if not settled:
-        return (
-            still_written or f"{counted(len(seen.entries), 'file')}, none of which can be read; the first: {seen.entries[0].reason}"
-        )
+        return f"{counted(len(seen.entries), 'file')}, none of which can be read; the first: {seen.entries[0].reason}"
     if seen.is_complete and seen.version == consumed:
         verdict = _training(policy, shards, trained, runs)
         if isinstance(verdict, Request):
@@ -105,8 +114,10 @@ def decide(
         return f"{counted(len(settled), 'file')}, up to date; {verdict}" + (f"; {still_written}" if unsettled else "")
     times_ns = [entry.ctime_ns for entry in settled]
     waits_since_ns = min((ctime_ns for ctime_ns in times_ns if ctime_ns > published_ns), default=max(times_ns))
+    if held_since_ns is not None:  # files that are replaced again and again are all young, however long the change has waited
+        waits_since_ns = min(waits_since_ns, held_since_ns)
     if unsettled and (now_ns - waits_since_ns) / 1e9 < MAX_HOLD_SECONDS:
-        return still_written
+        return Held(still_written)
     if any(run.status in _WAITING for run in runs if run.job != TRAIN):
         return f"{counted(len(settled), 'file')}, changed; a run is queued and will look at them when it starts"
     states = state_names(seen)
@@ -170,6 +181,7 @@ def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.Ru
     except ValueError as error:  # such shards are not believed, and what is asked for below makes them again
         context.log.warning(str(error))
         shards = None
+    held_since_ns = int(context.cursor) if context.cursor and context.cursor.isdecimal() else None
     verdict = decide(
         seen,
         consumed=_consumed(context.instance, shards),
@@ -179,7 +191,9 @@ def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.Ru
         policy=policy_of(os.environ),
         shards=shards,
         trained=_trained(paths, shards),
+        held_since_ns=held_since_ns,
     )
+    context.update_cursor(str(held_since_ns or now_ns) if isinstance(verdict, Held) else "")
     if isinstance(verdict, str):
         return dg.SkipReason(verdict)
     if verdict.job == TRAIN and shards is not None:

@@ -54,6 +54,7 @@ def verdict(
     shards: Shards | None = SHARDS,
     trained: TrainedOn | None = TRAINED,
     published_ns: int = 0,
+    held_since_ns: int | None = None,
 ) -> Request | str:
     return decide(
         seen,
@@ -64,6 +65,7 @@ def verdict(
         policy=policy,
         shards=shards,
         trained=trained,
+        held_since_ns=held_since_ns,
     )
 
 
@@ -104,6 +106,18 @@ def test_a_file_still_written_holds_the_state_but_not_for_ever() -> None:
         "1 file, up to date; trained on them; waiting for b.ohh to be quiet for 20 s"
     )
     assert "waiting" in str(verdict(folder(a=FileStatus.UNSETTLED)))
+
+
+def test_files_that_are_all_replaced_all_the_time_are_taken_too() -> None:
+    """No file is ever old, so the wait itself is what grows old."""
+    replaced = folder(a=FileStatus.OK, b=FileStatus.UNSETTLED)
+    held = verdict(replaced, consumed="older", held_since_ns=NOW_NS - 60 * 10**9)
+    assert isinstance(held, sensors.Held)
+    assert "waiting for b.ohh" in held
+    assert isinstance(verdict(replaced, consumed="older", held_since_ns=NOW_NS - 121 * 10**9), Request)
+    up_to_date = verdict(replaced, consumed=folder(a=FileStatus.OK).version, held_since_ns=NOW_NS - 121 * 10**9)
+    assert isinstance(up_to_date, str)
+    assert not isinstance(up_to_date, sensors.Held)  # nothing waits
 
 
 def test_files_that_come_all_the_time_are_taken_every_few_minutes() -> None:

@@ -120,6 +120,25 @@ def test_a_damaged_manifest_is_told_and_the_shards_are_made_again(
     assert tick(instance, paths) == "1 file, up to date; trained on them"
 
 
+def test_how_long_a_change_has_waited_outlasts_the_ticks(tmp_path: Path, clock: Clock) -> None:
+    """Files may be replaced at every tick; the wait is counted from its first tick, and forgotten once it is over."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 20)})
+    with dg.build_sensor_context(
+        instance=dg.DagsterInstance.ephemeral(), resources={"home": HomeResource(home=str(paths.root))}
+    ) as context:
+        clock.ahead_s = 5
+        assert isinstance(ohh_folder(context), dg.SkipReason)
+        since = context.cursor
+        assert since is not None
+        assert since.isdecimal()
+        clock.ahead_s = 10
+        assert isinstance(ohh_folder(context), dg.SkipReason)
+        assert context.cursor == since
+        clock.ahead_s = 60
+        assert isinstance(ohh_folder(context), dg.RunRequest)
+        assert context.cursor == ""
+
+
 def test_what_lands_in_the_middle_of_a_run_is_seen_after_it(tmp_path: Path, instance: dg.DagsterInstance, clock: Clock) -> None:
     """Edge-triggered automation lost exactly this."""
     paths = home_with(tmp_path, {"a.ohh": random_hands(1, 20)})
