@@ -22,7 +22,7 @@ CHUNK_BYTES: Final = 1024 * 1024
 HEAD_BYTES: Final = 4096
 FIRST_BYTES: Final = 64 * 1024  # a file no longer than that needs no block of memory
 PIECE_BYTES: Final = 256 * 1024  # looked at a time, so that it stays in the processor's cache
-BLOCK_BYTES: Final = 8 * 1024 * 1024  # read at a time: enough hands to make work on whole arrays worthwhile
+BLOCK_BYTES: Final = 4 * 1024 * 1024  # read at a time: enough hands to make work on whole arrays worthwhile
 
 
 class BufferedBytes(Protocol):

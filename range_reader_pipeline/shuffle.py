@@ -1,17 +1,17 @@
 """The keyed shuffle: reads of many cache entries into shards, out of core, the same whatever the order or the number of workers.
 
 Every read has a uniform 64-bit key (``partition.read_keys``), and a split is its reads in the order of their keys. Shards are
-equal ranges of keys, a power of two of them. First the reads are made from the hands that the cache keeps, into runs: files of
-bounded size, sorted by key within each split. Then each shard takes its range of keys out of every run and sorts them. No process
-ever holds more than a run or a shard, and both steps spread over the workers. Which repeated hands are dropped is decided
-elsewhere and applied on the way.
+equal ranges of keys, a power of two of them. First the hands that the cache keeps become runs (``runs``): reads of bounded number,
+sorted by key within each split. Then each shard takes its range of keys out of every run, sorts them and writes them in groups of
+rows. No process ever holds more than a run's hands or a shard, and both steps spread over the workers. Which repeated hands are
+dropped is decided elsewhere and applied on the way.
 """
 
 import hashlib
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,18 +21,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from range_reader_core.encoder import HandEncoder, Pairs, pairs_of
-from range_reader_core.hand import LabelSource
-from range_reader_core.partition import SPLITS, read_keys, splits_of
-from range_reader_core.skeletons import joined
-from range_reader_core.tokens import FLOP, RIVER, TURN
-from range_reader_pipeline.reads_cache import Chunk, ReadsCache
+from range_reader_core.partition import SPLITS
+from range_reader_core.tokens import FLOP, MAX_SEATS, RIVER, TURN
+from range_reader_pipeline.reads_cache import ReadsCache
 from range_reader_pipeline.repeats import Repeats
+from range_reader_pipeline.runs import ROWS_READS, RUN_SCHEMA, Run, RunTask, SortedReads, make_runs, order_of, pieces_of
 from range_reader_pipeline.shards import SHARD_SCHEMA, shard_name
 from range_reader_pipeline.workers import Workers
 
-RUN_READS: Final = 1 << 17  # about 30 MB of rows
-RUN_SCHEMA: Final = SHARD_SCHEMA.append(pa.field("key", pa.uint64()))
+RUN_READS: Final = 1 << 17  # whose hands take about 20 MB, and the rows made of them 30
 PROGRESS_STEPS: Final = 10
 LABELS: Final = ("all", "dealt")  # dealt: leave out villains whose cards are known only because they were shown
 STREET_NAMES: Final = ("preflop", "flop", "turn", "river")
@@ -92,32 +89,12 @@ class ShuffleResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RunTask:
-    cache: ReadsCache
-    contents: tuple[str, ...]
-    dropped: dict[str, npt.NDArray[np.int64]]  # rows of hands, by content
-    config: ShuffleConfig
-    folder: Path | None  # None: what fits one run is kept in memory
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    rows: "_Rows"
-    num_reads: dict[str, int]  # by split
-    num_hands: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ShardTask:
     split: str
-    index: int
-    num_shards: int
-    runs: "tuple[_Rows, ...]"
+    lowest: int  # keys
+    highest: int
+    runs: tuple[Run, ...]
     path: Path
-
-
-_Rows = Path | tuple[pa.RecordBatch, ...]  # of a run, one batch per split: a file of them, or they themselves
 
 
 def num_shards(num_reads: int, reads_per_shard: int) -> int:
@@ -160,18 +137,14 @@ def shuffle(
         run_tasks = _run_tasks(cache, sorted(set(contents)), repeats, scratch, config, workers.count)
         if len(run_tasks) == 1 and workers.count == 1:
             run_tasks = [replace(task, folder=None) for task in run_tasks]
-        run_lists = workers.map(_make_runs, run_tasks)
+        run_lists = workers.map(make_runs, run_tasks)
         runs = [run for part in run_lists for run in part]
         on_progress(f"sorted {sum(sum(run.num_reads.values()) for run in runs)} reads into {len(runs)} runs")
         tasks = []
         for split in SPLITS:
             (folder / split).mkdir(parents=True)
             count = num_shards(sum(run.num_reads[split] for run in runs), config.reads_per_shard)
-            rows = tuple(run.rows for run in runs if run.num_reads[split])
-            tasks += [
-                _ShardTask(split=split, index=index, num_shards=count, runs=rows, path=folder / split / shard_name(index))
-                for index in range(count)
-            ]
+            tasks += [_shard_task(split, index, count, runs, folder / split) for index in range(count)]
         step = max(1, len(tasks) // PROGRESS_STEPS)
         shards = workers.map(
             _make_shard, tasks, lambda done, _: on_progress(f"wrote shard {done} of {len(tasks)}") if done % step == 0 else None
@@ -189,7 +162,7 @@ def shuffle(
 
 def _run_tasks(
     cache: ReadsCache, contents: Sequence[str], repeats: Repeats, scratch: Path, config: ShuffleConfig, num_workers: int
-) -> list[_RunTask]:
+) -> list[RunTask]:
     """Group the entries into runs of one size, as many for each worker. How they are grouped leaves no trace in the shards."""
     counts = [cache.counts(content) for content in contents]
     num_reads = [0 if found is None else found.encoding.num_reads for found in counts]
@@ -201,11 +174,13 @@ def _run_tasks(
         groups[min((before + count // 2) * num_groups // total, num_groups - 1)].append(content)
         before += count
     return [
-        _RunTask(
+        RunTask(
             cache=cache,
             contents=tuple(group),
             dropped={content: rows for content in group if len(rows := repeats.dropped_rows(content))},
-            config=config,
+            seed=config.seed,
+            is_dealt_only=config.labels == "dealt",
+            max_reads=RUN_READS,
             folder=scratch,
             name=f"{index:06d}",
         )
@@ -214,173 +189,89 @@ def _run_tasks(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The reads of one chunk that count."""
-
-    chunk: Chunk
-    pairs: Pairs
-    key: npt.NDArray[np.uint64]  # (N,)
-    split: npt.NDArray[np.uint8]  # (N,)
-
-
-def _make_runs(task: _RunTask) -> list[_Run]:
-    runs: list[_Run] = []
-    parts: list[_Part] = []
-    num_reads = 0
-    for part in _parts(task):
-        parts.append(part)
-        num_reads += len(part.key)
-        if num_reads >= RUN_READS:
-            runs.append(_run(task, len(runs), parts))
-            parts, num_reads = [], 0
-    if num_reads:
-        runs.append(_run(task, len(runs), parts))
-    return runs
-
-
-def _parts(task: _RunTask) -> Iterator[_Part]:
-    for content in task.contents:
-        first_row = 0
-        dropped = task.dropped.get(content, np.zeros(0, dtype=np.int64))
-        for chunk in task.cache.chunks(content):
-            num_hands = chunk.skeletons.num_hands
-            here = dropped[(dropped >= first_row) & (dropped < first_row + num_hands)] - first_row
-            first_row += num_hands
-            yield _keyed(chunk, here, task.config)
-
-
-def _keyed(chunk: Chunk, dropped: npt.NDArray[np.int64], config: ShuffleConfig) -> _Part:
-    pairs = pairs_of(chunk.skeletons)
-    if len(dropped):
-        pairs = pairs.take(np.flatnonzero(~np.isin(pairs.of_hand, dropped)))
-    if config.labels == "dealt":
-        pairs = pairs.take(np.flatnonzero(~chunk.skeletons.is_shown[pairs.villain_places(chunk.skeletons)]))
-    key = read_keys(config.seed, chunk.id_hashes, pairs.of_hand, pairs.villain.astype(np.uint8), pairs.perspective.astype(np.uint8))
-    return _Part(chunk, pairs, key, splits_of(chunk.id_hashes)[pairs.of_hand])
-
-
-def _run(task: _RunTask, index: int, parts: Sequence[_Part]) -> _Run:
-    """Return one batch per split, each sorted by key, in a file if the task names a folder."""
-    first_hand = np.cumsum([0, *(part.chunk.skeletons.num_hands for part in parts)])
-    of_hand = np.concatenate([part.pairs.of_hand + first for part, first in zip(parts, first_hand[:-1], strict=True)])
-    key = np.concatenate([part.key for part in parts])
-    split = np.concatenate([part.split for part in parts])
-    by_key = np.argsort(key)
-    order = by_key[np.argsort(split[by_key], kind="stable")]  # a radix sort of bytes, three times as fast as a lexsort
-    pairs = Pairs(
-        of_hand=of_hand[order],
-        villain=np.concatenate([part.pairs.villain for part in parts])[order],
-        perspective=np.concatenate([part.pairs.perspective for part in parts])[order],
-        is_walk=np.zeros(0, dtype=np.bool_),
+def _shard_task(split: str, index: int, count: int, runs: Sequence[Run], folder: Path) -> _ShardTask:
+    shift = 64 - (count.bit_length() - 1)
+    return _ShardTask(
+        split=split,
+        lowest=index << shift,
+        highest=((index + 1) << shift) - 1,
+        runs=tuple([run for run in runs if run.num_reads[split]]),
+        path=folder / shard_name(index),
     )
-    ends = np.searchsorted(split[order], np.arange(len(SPLITS) + 1))
-    batch = _rows(parts, pairs, key[order])
-    pieces = [slice(begin, end) for begin, end in pairwise(ends.tolist())]
-    batches = tuple([batch.slice(piece.start, piece.stop - piece.start) for piece in pieces])
-    path = None if task.folder is None else task.folder / f"{task.name}_{index:06d}.arrow"
-    if path is not None:
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RUN_SCHEMA) as writer:
-            for one in batches:
-                writer.write_batch(one)
-    return _Run(
-        rows=path or batches,
-        num_reads={name: one.num_rows for name, one in zip(SPLITS, batches, strict=True)},
-        num_hands={
-            name: int(np.count_nonzero(np.bincount(pairs.of_hand[piece]))) for name, piece in zip(SPLITS, pieces, strict=True)
+
+
+def _make_shard(task: _ShardTask) -> ShardInfo:
+    """Gather one range of keys from all runs, in order, and write it."""
+    num_reads = num_positions = 0
+    by_source: Counter[str] = Counter()
+    by_size_and_street = np.zeros(_NUM_SIZES * len(STREET_NAMES), dtype=np.int64)
+    with pq.ParquetWriter(task.path, SHARD_SCHEMA, **_SHARD_OPTIONS) as writer:
+        for rows in _groups(task):
+            group = pa.Table.from_batches([rows]).select(SHARD_SCHEMA.names).cast(SHARD_SCHEMA)
+            writer.write_table(group, row_group_size=ROWS_READS)
+            num_reads += rows.num_rows
+            num_positions += len(rows["actions"].flatten())
+            by_source.update({row["values"]: row["counts"] for row in pc.value_counts(rows["source"]).to_pylist()})
+            by_size_and_street += _size_and_street(rows)
+    with task.path.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    return ShardInfo(
+        split=task.split,
+        name=task.path.name,
+        num_reads=num_reads,
+        num_positions=num_positions,
+        num_bytes=task.path.stat().st_size,
+        sha256=sha256,
+        reads_by_source=dict(sorted(by_source.items())),
+        reads_by_size_and_street={
+            f"{place // len(STREET_NAMES)} {STREET_NAMES[place % len(STREET_NAMES)]}": int(count)
+            for place, count in enumerate(by_size_and_street)
+            if count
         },
     )
 
 
-def _rows(parts: Sequence[_Part], pairs: Pairs, key: npt.NDArray[np.uint64]) -> pa.RecordBatch:
-    """Return the reads of these pairs in ``RUN_SCHEMA``."""
-    skeletons = joined([part.chunk.skeletons for part in parts])
-    tokens, values, offsets = HandEncoder().inputs_of(skeletons, pairs)
-    starts = pa.array(offsets.astype(np.int32))
-    villain = pairs.villain_places(skeletons)
-    hand = pa.array(pairs.of_hand)
-    columns = {
-        "actions": pa.ListArray.from_arrays(starts, pa.array(tokens)),
-        "values": pa.ListArray.from_arrays(starts, pa.array(values)),
-        "villain_combo": pa.array(skeletons.combos[villain].astype(np.uint16)),
-        "hand_id": pa.concat_arrays([part.chunk.hand_ids for part in parts]).take(hand),
-        "villain_seat": pa.array(pairs.villain.astype(np.uint8)),
-        "perspective_seat": pa.array(pairs.perspective.astype(np.uint8)),
-        "num_players": pa.array(skeletons.num_players[pairs.of_hand].astype(np.uint8)),
-        "source": pa.concat_arrays([part.chunk.sources for part in parts]).take(hand),
-        "label_source": pc.if_else(pa.array(skeletons.is_shown[villain]), LabelSource.SHOWN.value, LabelSource.DEALT.value),
-        "key": pa.array(key),
-    }
-    return pa.RecordBatch.from_arrays([columns[name] for name in RUN_SCHEMA.names], schema=RUN_SCHEMA)
+def _groups(task: _ShardTask) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a shard in ``RUN_SCHEMA``, a group at a time."""
+    alone = task.runs[0].reads if len(task.runs) == 1 else None
+    if alone is not None:
+        yield from _groups_in_memory(alone, alone.between(task.split, task.lowest, task.highest))
+        return
+    table = pa.Table.from_batches([rows for run in task.runs for rows in _slices(run, task)], RUN_SCHEMA).combine_chunks()
+    order = order_of(table)
+    for first in range(0, len(order), ROWS_READS):
+        (rows,) = table.take(pa.array(order[first : first + ROWS_READS])).combine_chunks().to_batches()
+        yield rows
 
 
-def _make_shard(task: _ShardTask) -> ShardInfo:
-    """Gather one range of keys from all runs, sort it and write it."""
-    shift = 64 - (task.num_shards.bit_length() - 1)
-    lowest, highest = task.index << shift, ((task.index + 1) << shift) - 1
-    slices = []
-    for rows in task.runs:
-        batch = _batch(rows, SPLITS.index(task.split))
-        key = batch["key"].to_numpy()
-        begin = int(np.searchsorted(key, np.uint64(lowest)))
-        end = int(np.searchsorted(key, np.uint64(highest), side="right"))
-        slices.append(batch.slice(begin, end - begin))
-    table = pa.Table.from_batches(slices, RUN_SCHEMA).combine_chunks()
-    if not _is_sorted(table):
-        table = table.take(pa.array(_order(table))).combine_chunks()
-    table = table.select(SHARD_SCHEMA.names).cast(SHARD_SCHEMA)
-    pq.write_table(table, task.path, row_group_size=max(1, table.num_rows), **_SHARD_OPTIONS)
-    with task.path.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    counts = pc.value_counts(table["source"]).to_pylist()
-    return ShardInfo(
-        split=task.split,
-        name=task.path.name,
-        num_reads=table.num_rows,
-        num_positions=len(table["actions"].combine_chunks().flatten()) if table.num_rows else 0,
-        num_bytes=task.path.stat().st_size,
-        sha256=sha256,
-        reads_by_source={row["values"]: row["counts"] for row in sorted(counts, key=lambda row: row["values"])},
-        reads_by_size_and_street=_size_and_street(table),
-    )
+def _groups_in_memory(run: SortedReads, reads: range) -> Iterator[pa.RecordBatch]:
+    for first in range(reads.start, reads.stop, ROWS_READS):
+        yield run.rows(range(first, min(first + ROWS_READS, reads.stop)))
 
 
-def _batch(rows: _Rows, index: int) -> pa.RecordBatch:
-    if not isinstance(rows, Path):
-        return rows[index]
-    with pa.memory_map(str(rows)) as source:
-        return pa.ipc.open_file(source).get_batch(index)
+def _slices(run: Run, task: _ShardTask) -> Iterator[pa.RecordBatch]:
+    """Yield what a run's file holds of a shard."""
+    wanted = [
+        index
+        for index, piece in enumerate(run.pieces)
+        if piece.split == task.split and piece.highest >= task.lowest and piece.lowest <= task.highest
+    ]
+    for rows in pieces_of(run, wanted):
+        key = rows["key"].to_numpy()
+        begin = int(np.searchsorted(key, np.uint64(task.lowest)))
+        end = int(np.searchsorted(key, np.uint64(task.highest), side="right"))
+        yield rows.slice(begin, end - begin)
 
 
-def _is_sorted(table: pa.Table) -> bool:
-    """Say whether rows lie in the order of their keys, none of which collide: those of a single run do."""
-    key = table["key"].to_numpy()
-    return bool((key[1:] > key[:-1]).all())
-
-
-def _order(table: pa.Table) -> npt.NDArray[np.int64]:
-    """Return rows by key; keys that collide, by what they are keys of, so that no trace of the runs is left."""
-    key = table["key"].to_numpy()
-    order = np.argsort(key, kind="stable")
-    if not (key[order][1:] == key[order][:-1]).any():
-        return order
-    columns = [(name, "ascending") for name in ("key", "hand_id", "villain_seat", "perspective_seat")]
-    return np.asarray(pc.sort_indices(table, sort_keys=columns), dtype=np.int64)
-
-
-def _size_and_street(table: pa.Table) -> dict[str, int]:
+def _size_and_street(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """Count reads by players dealt in and last street dealt, which is read off the street marks."""
-    if not table.num_rows:
-        return {}
-    actions = table["actions"].combine_chunks()
+    actions = rows["actions"]
     tokens = actions.flatten().to_numpy()
     marks = np.flatnonzero((tokens == FLOP) | (tokens == TURN) | (tokens == RIVER))
     offsets = actions.offsets.to_numpy() - actions.offsets[0].as_py()
     street = np.diff(np.searchsorted(marks, offsets))
-    size = table["num_players"].to_numpy().astype(np.int64)
-    counts = np.bincount(size * len(STREET_NAMES) + street)
-    return {
-        f"{place // len(STREET_NAMES)} {STREET_NAMES[place % len(STREET_NAMES)]}": int(count)
-        for place, count in enumerate(counts)
-        if count
-    }
+    size = rows["num_players"].to_numpy().astype(np.int64)
+    return np.bincount(size * len(STREET_NAMES) + street, minlength=_NUM_SIZES * len(STREET_NAMES))
+
+
+_NUM_SIZES: Final = MAX_SEATS + 1

@@ -155,7 +155,7 @@ def test_a_full_disk_says_so_and_keeps_the_old_shards(tmp_path: Path, monkeypatc
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(paths.data_versions))
 
-    monkeypatch.setattr("pyarrow.parquet.write_table", full)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
     failed = dg.materialize(
         [encoded_shards, ohh_files], resources={"home": HomeResource(home=str(paths.root))}, raise_on_error=False
     )

@@ -192,7 +192,7 @@ def test_a_full_disk_leaves_the_published_shards(tmp_path: Path, monkeypatch: py
         raise OSError(errno.ENOSPC, "No space left on device", str(paths.data_versions))
 
     with monkeypatch.context() as patch:
-        patch.setattr("pyarrow.parquet.write_table", full)
+        patch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
         with pytest.raises(OSError, match="No space left"):
             build(paths)
     assert folder_bytes(paths.data.resolve()) == before

@@ -10,6 +10,7 @@ import pytest
 from range_reader_core.encoder import pairs_of
 from range_reader_core.partition import SPLITS, hand_hashes, read_keys, split_of
 from range_reader_core.reads import Reads
+from range_reader_pipeline import runs
 from range_reader_pipeline import shuffle as shuffling
 from range_reader_pipeline.ingest import ingest_file, open_cache
 from range_reader_pipeline.reads_cache import CorruptCacheError, ReadsCache
@@ -115,7 +116,7 @@ def test_another_seed_moves_reads_but_no_hand_across_the_split(tmp_path: Path) -
 
 def test_colliding_keys_are_ordered_by_what_they_are_keys_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a hundred million reads two share a key once in four thousand builds; the bytes must not show which came first."""
-    monkeypatch.setattr(shuffling, "read_keys", lambda seed, ids, index, *_: np.zeros(len(index), dtype=np.uint64))
+    monkeypatch.setattr(runs, "read_keys", lambda seed, ids, index, *_: np.zeros(len(index), dtype=np.uint64))
     hands = random_hands(1, 30)
     cache, hashes = cache_of(tmp_path, {"a.ohh": hands[:15], "b.ohh": hands[15:]})
     config = ShuffleConfig(reads_per_shard=1 << 20)
