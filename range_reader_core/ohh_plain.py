@@ -58,8 +58,8 @@ class _Drawn:
     def __init__(self, tables: OhhTables, sources: Collection[str]) -> None:
         self.tables = tables
         num_hands = len(tables.line_index)
-        self.sources = [f"{site}/{network}" for site, network in zip(tables.sites, tables.networks, strict=True)]
-        is_known = np.array([source in sources for source in self.sources], dtype=np.bool_)
+        self.sources, self.source_index = _sources(tables)
+        is_known = np.array([source in sources for source in self.sources], dtype=np.bool_)[self.source_index]
         has_blinds = (tables.blinds[:, 0] > 0.0) & (tables.blinds[:, 1] > 0.0)
         self.is_plain = tables.is_game & is_known & has_blinds
         self.big_blind = np.where(has_blinds, tables.blinds[:, 1], 1.0)
@@ -287,7 +287,6 @@ class _Drawn:
         within = np.arange(len(card_of_deal)) - np.repeat(np.cumsum(num_cards[deals]) - num_cards[deals], num_cards[deals])
         card = self.board[self.first_card[self.step_round[card_of_deal]] + within]
         stream[at_step[card_of_deal] + 1 + within] = tokens.COMMUNITY_OFFSET + card
-        sources: dict[str, int] = {}
         return NamedSkeletons(
             skeletons=Skeletons(
                 tokens=stream,
@@ -308,10 +307,28 @@ class _Drawn:
                 seat_numbers=tables.seat_numbers.astype(np.uint64),
                 collected=self.collected,
             ),
-            hand_ids=tuple([f"{source}#{number}" for source, number in zip(self.sources, tables.game_numbers, strict=True)]),
-            source_index=np.array([sources.setdefault(source, len(sources)) for source in self.sources], dtype=np.int64),
-            sources=tuple(sources),
+            hand_ids=_hand_ids(self.sources, self.source_index, tables.game_numbers),
+            source_index=self.source_index,
+            sources=self.sources,
         )
+
+
+def _sources(tables: OhhTables) -> tuple[tuple[str, ...], Ints]:
+    """Return the sources of the hands in order of first appearance, and which is each hand's, (H,)."""
+    if len(set(tables.sites)) == 1 == len(set(tables.networks)):  # as a rule
+        return (f"{tables.sites[0]}/{tables.networks[0]}",), np.zeros(len(tables.sites), dtype=np.int64)
+    sources: dict[str, int] = {}
+    names = [f"{site}/{network}" for site, network in zip(tables.sites, tables.networks, strict=True)]
+    index = np.array([sources.setdefault(name, len(sources)) for name in names], dtype=np.int64)
+    return tuple(sources), index
+
+
+def _hand_ids(sources: tuple[str, ...], source_index: Ints, game_numbers: list[str]) -> tuple[str, ...]:
+    prefixes = [f"{source}#" for source in sources]
+    if len(prefixes) == 1:
+        prefix = prefixes[0]
+        return tuple([prefix + number for number in game_numbers])
+    return tuple([prefixes[source] + number for source, number in zip(source_index.tolist(), game_numbers, strict=True)])
 
 
 _SHOWDOWN: Final = STREETS["Showdown"]

@@ -10,17 +10,17 @@ Legend: ``H`` hands that fit, ``S`` seats, ``R`` rounds, ``A`` actions, ``W`` wi
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, permutations
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from range_reader_core.cards import CARD_BY_NAME, combo_index
+from range_reader_core.cards import CARD_BY_NAME, COMBO_CARDS, NUM_CARDS
 from range_reader_core.ohh_actions import CODES
 from range_reader_core.ohh_records import Lines
-from range_reader_core.ohh_schema import PlainRecord, StreetName, decode_plain_lines, num_keys
+from range_reader_core.ohh_schema import CardName, PlainRecord, StreetName, decode_plain_lines, num_keys
 from range_reader_core.tokens import MAX_SEATS
 
 GROUP_LINES: Final = 64
@@ -206,12 +206,26 @@ def _taken_apart(records: list[PlainRecord], text: memoryview, begin: int, *, ha
         action_ids=_ints([action.player_id for action in actions]),
         codes=bytes([CODES[action.action] for action in actions]),
         amounts=_floats([action.amount for action in actions]),
-        action_combos=struct.pack(f"{len(cards)}H", *[_COMBOS[names] for names in cards]),
+        action_combos=_combos(cards),
         pot_amounts=_floats([pot.amount for pot in pots]),
         num_wins=bytes(map(len, wins_of)),
         win_ids=_ints([win.player_id for win in wins]),
         win_amounts=_floats([win.win_amount for win in wins]),
     )
+
+
+def _combos(cards: list[tuple[CardName, CardName] | None]) -> bytes:
+    """Return a combo + 1 for each action, ``NO_CARDS`` where it names no cards."""
+    combos = np.zeros(len(cards), dtype=np.uint16)
+    names = [pair for pair in cards if pair is not None]
+    if names:
+        numbers = np.frombuffer(bytes([CARD_BY_NAME[name] for name in chain.from_iterable(names)]), dtype=np.uint8)
+        is_named = np.frombuffer(bytes([pair is not None for pair in cards]), dtype=np.bool_)
+        combos[is_named] = _COMBO_OF_CARDS[numbers[::2], numbers[1::2]]
+        if not combos[is_named].all():
+            msg = "a hand of two equal cards"
+            raise ValueError(msg)
+    return combos.tobytes()
 
 
 # struct takes half the time of array or numpy for so few numbers.
@@ -231,8 +245,8 @@ _DTYPES: Final = (
 )
 _COLON: Final = ord(":")
 _ESCAPE: Final = ord("\\")
-_COMBOS: Final[dict[tuple[str, ...] | None, int]] = {None: NO_CARDS} | {
-    (first, second): combo_index(CARD_BY_NAME[first], CARD_BY_NAME[second]) + 1 for first, second in permutations(CARD_BY_NAME, 2)
-}
+_COMBO_OF_CARDS: Final = np.zeros((NUM_CARDS, NUM_CARDS), dtype=np.uint16)  # a combo + 1; 0 for a card twice
+_COMBO_OF_CARDS[COMBO_CARDS[:, 0], COMBO_CARDS[:, 1]] = np.arange(1, len(COMBO_CARDS) + 1)
+_COMBO_OF_CARDS[COMBO_CARDS[:, 1], COMBO_CARDS[:, 0]] = np.arange(1, len(COMBO_CARDS) + 1)
 # A line in another layout; ids that are texts or beyond 64 bits; an amount or flag that is null; cards or streets of other names.
 _MISFITS: Final = (msgspec.DecodeError, RecursionError, TypeError, ValueError, KeyError, OverflowError, struct.error)

@@ -59,7 +59,7 @@ def play_plain(steps: Steps) -> tuple[Bools, Bools, npt.NDArray[np.int32]]:
     seat = np.zeros(size, dtype=np.int64)  # places among the seats of all hands
     bit = np.zeros(size, dtype=np.int32)
     chips = np.zeros(size, dtype=np.float64)
-    kind[place], seat[place], bit[place], chips[place] = steps.kind, rank * MAX_SEATS + steps.seat, _BIT[steps.seat], steps.chips
+    kind[place], seat[place], bit[place], chips[place] = steps.kind, rank * state.width + steps.seat, _BIT[steps.seat], steps.chips
     is_all_in = np.zeros(size, dtype=np.bool_)
     # Longest hands first, so that those still in play are always the first so many.
     num_active = np.searchsorted(-steps.num_steps[order], -np.arange(1, size // num_hands + 1) if num_hands else [], side="right")
@@ -104,10 +104,10 @@ class _State:
     def __init__(self, steps: Steps) -> None:
         num_hands = len(steps.num_steps)
         self.order: Ints = np.argsort(-steps.num_steps, kind="stable")
-        stacks = steps.stacks[self.order]
-        self.left = stacks.ravel().copy()  # (H * 16,)
+        self.width = int(steps.num_players.max(initial=2))  # seats that anybody sits in
+        self.left = steps.stacks[self.order, : self.width].ravel()  # (H * width,)
         self.least_left = RELATIVE_SLACK * self.left  # below it a stack counts as empty
-        self.street = np.zeros((num_hands, MAX_SEATS), dtype=np.float64)
+        self.street = np.zeros((num_hands, self.width), dtype=np.float64)
         self.street_of_seat = self.street.reshape(-1)  # the same memory
         self.highest = np.zeros(num_hands, dtype=np.float64)
         self.gross = np.zeros(num_hands, dtype=np.float64)
@@ -169,7 +169,7 @@ class _State:
         return is_closed
 
     def _add_uncalled(self, hands: Ints) -> None:
-        top = np.partition(self.street[hands], MAX_SEATS - 2, axis=1)
+        top = np.partition(self.street[hands], self.width - 2, axis=1)
         self.uncalled[hands] += top[:, -1] - top[:, -2]
 
     def _act(

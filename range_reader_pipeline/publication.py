@@ -23,7 +23,7 @@ from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.shuffle import ShardInfo, ShuffleConfig
 from range_reader_pipeline.storage import ASIDE, aside_path, link_target, point_link, read_json, replace_folder, write_json
 
-LAYOUT_VERSION: Final = "3"  # of shards and their order: raise it when the same reads would be written differently
+LAYOUT_VERSION: Final = "4"  # of shards and their order: raise it when the same reads would be written differently
 MANIFEST: Final = "manifest.json"
 PREVIOUS: Final = "previous"  # link beside the versions
 

@@ -97,9 +97,7 @@ class SortedReads:
             "perspective_seat": pa.array(pairs.perspective.astype(np.uint8)),
             "num_players": pa.array(self.skeletons.num_players[pairs.of_hand].astype(np.uint8)),
             "source": self.sources.take(hand),
-            "label_source": pc.if_else(
-                pa.array(self.skeletons.is_shown[villain]), LabelSource.SHOWN.value, LabelSource.DEALT.value
-            ),
+            "label_source": _LABELS.take(pa.array(self.skeletons.is_shown[villain].astype(np.int8))),
             "key": pa.array(self.key[reads.start : reads.stop]),
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in RUN_SCHEMA.names], schema=RUN_SCHEMA)
@@ -227,3 +225,4 @@ def _written(reads: SortedReads, path: Path) -> Iterator[Piece]:
 
 
 _ORDER: Final = ("key", "hand_id", "villain_seat", "perspective_seat")
+_LABELS: Final = pa.array([LabelSource.DEALT.value, LabelSource.SHOWN.value])

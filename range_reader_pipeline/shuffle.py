@@ -37,7 +37,7 @@ _SHARD_OPTIONS: Final[dict[str, Any]] = {
     # Fixed, because the bytes of a shard are part of what is promised.
     "compression": "zstd",
     "compression_level": 1,
-    "use_dictionary": ["actions.list.element", "hand_id", "source", "label_source"],
+    "use_dictionary": ["hand_id", "source", "label_source"],
     "write_statistics": False,
     "write_page_checksum": True,
     "version": "2.6",
