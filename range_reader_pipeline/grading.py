@@ -18,6 +18,7 @@ from range_reader_pipeline.arena_ceiling import deal_on_record, oracles
 from range_reader_pipeline.config import GradingConfig, max_reads
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore
+from range_reader_pipeline.spare_cores import SpareCores
 from range_reader_pipeline.tracker_cache import TRACKERS_VERSION, trackers
 
 if TYPE_CHECKING:
@@ -291,7 +292,10 @@ def grade_sharpening(
 
 
 class Progress:
-    """Logs how far an evaluation is, at what rate lately, and how long the rest will take, every few seconds."""
+    """Logs how far an evaluation is, at what rate lately, and how long the rest will take, every few seconds.
+
+    Looks as often at how many cores there are to spare.
+    """
 
     def __init__(self, log: Callable[[str], None], reads: "Reads | None" = None) -> None:
         """Start the clock.
@@ -307,6 +311,7 @@ class Progress:
         self._work = None if reads is None else np.cumsum(np.sort(reads.lengths))
         self._last_s = time.monotonic()
         self._last_reads, self._last_work = 0, 0.0
+        self._cores = SpareCores()
 
     def __call__(self, num_done: int, num_reads: int) -> None:
         """Take note that so many of the reads are done."""
@@ -314,6 +319,7 @@ class Progress:
         seconds = now_s - self._last_s
         if seconds < REPORT_EVERY_S:
             return
+        self._cores.look()
         work, all_work = float(num_done), float(num_reads)
         if self._work is not None:
             work, all_work = float(self._work[num_done - 1]), float(self._work[-1])

@@ -23,6 +23,7 @@ from range_reader_pipeline.plots import CurvePoint
 from range_reader_pipeline.provenance import file_sha256, git_commit
 from range_reader_pipeline.results_log import ResultRow, RunStatus, append_result, read_results
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore, TrainedOn, judge, training_identity
+from range_reader_pipeline.spare_cores import SpareCores
 from range_reader_pipeline.storage import link_target, read_json
 from range_reader_pipeline.training_events import Log, TrainingReporter, telling_where_it_stopped
 
@@ -161,6 +162,7 @@ class Session:
         """Train, temper and measure; alone or as the one that writes."""
         from range_reader_pipeline.shards import load_split
 
+        cores = SpareCores()
         data_folder = self.paths.data_versions / self.data_version
         train_reads, val_reads = load_split(data_folder, "train"), load_split(data_folder, "val")
         self.num_train_reads = train_reads.num_reads
@@ -177,7 +179,11 @@ class Session:
         log.info(f"run {self.folder.name}: preset {self.preset} on data version {self.data_version}")
         try:
             with telling_where_it_stopped(log, self.folder):
-                result = self.train_weights(train_reads, val_reads, TrainingReporter(log, observe), peers)
+                reporter: Callable[[TrainEvent], None] = TrainingReporter(log, observe)
+                if peers is None:
+                    cores.look()
+                    reporter = cores.looking_at_reports(reporter, is_by_clock=self.config.max_steps is None)
+                result = self.train_weights(train_reads, val_reads, reporter, peers)
         except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
             raise
         except BaseException as error:
