@@ -1,5 +1,7 @@
 """``replay.play`` for thousands of hands at once, step by step across all of them, for hands in which nothing is unusual.
 
+Only what a later step depends on is done step by step; whether each step was legal is judged afterwards, for all steps at once.
+
 It accepts and never refuses: a hand is *plain* if ``play`` would take it with every label as written, no chip dropped and pots that
 match within the relative tolerance; of any other hand it says nothing, and the careful way decides. The same float64 operations in
 the same order as ``play``, so an accepted hand has the same all-ins.
@@ -50,26 +52,20 @@ def play_plain(steps: Steps) -> tuple[Bools, Bools, npt.NDArray[np.int32]]:
         return _play_those_that_fit(steps, fits)
     state = _State(steps)
     order = state.order
+    # First the first step of every hand, then the second; longest hands first, so that those still in play are always the first.
+    num_active = np.searchsorted(-steps.num_steps[order], -np.arange(1, int(steps.num_steps.max(initial=0)) + 1), side="right")
+    begins = np.cumsum(num_active) - num_active
     starts = np.cumsum(steps.num_steps) - steps.num_steps
-    within = np.arange(len(steps.kind)) - np.repeat(starts, steps.num_steps)
     rank = np.repeat(_inverse(order), steps.num_steps)
-    place = within * num_hands + rank
-    size = int(steps.num_steps.max(initial=0)) * num_hands
-    kind = np.zeros(size, dtype=np.uint8)
-    seat = np.zeros(size, dtype=np.int64)  # places among the seats of all hands
-    bit = np.zeros(size, dtype=np.int32)
-    chips = np.zeros(size, dtype=np.float64)
-    kind[place], seat[place], bit[place], chips[place] = steps.kind, rank * state.width + steps.seat, _BIT[steps.seat], steps.chips
-    is_all_in = np.zeros(size, dtype=np.bool_)
-    # Longest hands first, so that those still in play are always the first so many.
-    num_active = np.searchsorted(-steps.num_steps[order], -np.arange(1, size // num_hands + 1) if num_hands else [], side="right")
-    for step, active in enumerate(num_active.tolist()):
-        here = slice(step * num_hands, step * num_hands + active)
-        state.play(kind[here], seat[here], bit[here], chips[here], is_all_in[here])
+    place = begins[np.arange(len(steps.kind)) - np.repeat(starts, steps.num_steps)] + rank
+    moves = _Moves(steps, state, rank, place)
+    for begin, active in zip(begins.tolist(), num_active.tolist(), strict=True):
+        state.play(moves, slice(begin, begin + active))
+    state.is_plain[moves.hand[~moves.are_legal(state)]] = False
     is_plain = np.zeros(num_hands, dtype=np.bool_)
     live = np.zeros(num_hands, dtype=np.int32)
-    is_plain[order], live[order] = state.finish(steps.num_board[order]), state.live
-    return is_plain, is_all_in[place], live
+    is_plain[order], live[order] = state.finish(steps.num_board[order], moves), state.live
+    return is_plain, moves.is_all_in[place], live
 
 
 def _play_those_that_fit(steps: Steps, fits: Bools) -> tuple[Bools, Bools, npt.NDArray[np.int32]]:
@@ -110,7 +106,6 @@ class _State:
         self.street = np.zeros((num_hands, self.width), dtype=np.float64)
         self.street_of_seat = self.street.reshape(-1)  # the same memory
         self.highest = np.zeros(num_hands, dtype=np.float64)
-        self.gross = np.zeros(num_hands, dtype=np.float64)
         self.uncalled = np.zeros(num_hands, dtype=np.float64)
         self.live = (np.int32(1) << steps.num_players[self.order].astype(np.int32)) - np.int32(1)
         self.can_act, self.to_act = self.live.copy(), self.live.copy()
@@ -120,34 +115,52 @@ class _State:
         self.big_blind = steps.big_blind[self.order]
         self.pot = steps.pot[self.order]
         most = np.zeros(num_hands, dtype=np.float64)
-        np.maximum.at(most, np.repeat(np.arange(num_hands), steps.num_steps), steps.chips)
+        has_steps = np.flatnonzero(steps.num_steps)
+        if len(has_steps):
+            most[has_steps] = np.maximum.reduceat(steps.chips, (np.cumsum(steps.num_steps) - steps.num_steps)[has_steps])
         self.slack = RELATIVE_SLACK * np.fmax(self.pot, most[self.order])  # as ohh_settle has it
 
-    def play(self, kind: npt.NDArray[np.uint8], place: Ints, bit: npt.NDArray[np.int32], chips: Floats, is_all_in: Bools) -> None:
-        """Play one step of the first ``len(kind)`` hands, and note in ``is_all_in`` whose stack it empties.
+    def play(self, moves: "_Moves", here: slice) -> None:
+        """Play one step of the first hands, and note in ``moves`` what it is to be judged by.
 
-        Args:
-            kind: EventKind.
-            place: of the seat, among the seats of all hands.
-            bit: of the seat.
-            chips: chips added.
-            is_all_in: to be filled.
+        A deal is let through as an action that changes nothing: slices are cheaper than picking hands.
         """
-        is_deal = kind >= EventKind.FLOP
-        self._act(kind, place, bit, chips, is_deal, is_all_in)
-        dealt = np.flatnonzero(is_deal)
+        first = slice(here.stop - here.start)
+        place, without = moves.place[here], moves.without[here]
+        live, can_act, to_act, highest = self.live[first], self.can_act[first], self.to_act[first], self.highest[first]
+        own = self.street_of_seat[place]
+        remaining = self.left[place] - moves.chips[here]
+        is_empty = (remaining <= moves.limit[here]) & moves.can_empty[here]
+        moves.own[here], moves.remaining[here], moves.is_all_in[here] = own, remaining, is_empty
+        moves.live[here], moves.can_act[here], moves.to_act[here], moves.highest[here] = live, can_act, to_act, highest
+        moves.is_preflop[here], moves.has_voluntary[here] = self.is_preflop[first], self.has_voluntary[first]
+
+        total = own + moves.paid[here]
+        remaining[is_empty] = 0.0
+        self.left[place] = remaining
+        self.street_of_seat[place] = total
+        self.has_voluntary[first] |= moves.is_voluntary[here]
+        # The new values need the old ones of each other.
+        is_wager = moves.is_wager[here]
+        next_to_act = np.where(is_wager, live, to_act) & moves.still_to_act[here]
+        highest[:] = np.where(is_wager, total, np.where(moves.is_blind[here], np.maximum(highest, total), highest))
+        can_act &= np.where(is_empty, without, _EVERYONE) & moves.still_in[here]
+        live &= moves.still_in[here]
+        to_act[:] = next_to_act
+        dealt = np.flatnonzero(moves.is_deal[here])
         if len(dealt):
             self._deal(dealt)
 
-    def finish(self, num_board: Ints) -> Bools:
+    def finish(self, num_board: Ints, moves: "_Moves") -> Bools:
         """Return which hands are decided and paid out right."""
         everyone = np.arange(len(self.live))
         is_shown_down = self.live & (self.live - 1) != 0
         is_right = self._is_closed(everyone) & (num_board == NUM_BOARD_CARDS)
         self.is_plain &= ~is_shown_down | is_right
         self._add_uncalled(everyone)
-        is_paid = np.isnan(self.pot) | (np.abs(self.pot - self.gross) <= self.slack)
-        is_paid |= np.abs(self.pot - (self.gross - self.uncalled)) <= self.slack
+        gross = np.bincount(moves.hand, weights=moves.chips, minlength=len(self.live))  # adds up step after step, as ``play`` does
+        is_paid = np.isnan(self.pot) | (np.abs(self.pot - gross) <= self.slack)
+        is_paid |= np.abs(self.pot - (gross - self.uncalled)) <= self.slack
         return self.is_plain & is_paid
 
     def _deal(self, hands: Ints) -> None:
@@ -172,58 +185,55 @@ class _State:
         top = np.partition(self.street[hands], self.width - 2, axis=1)
         self.uncalled[hands] += top[:, -1] - top[:, -2]
 
-    def _act(
-        self,
-        kind: npt.NDArray[np.uint8],
-        place: Ints,
-        bit: npt.NDArray[np.int32],
-        chips: Floats,
-        is_deal: Bools,
-        is_all_in: Bools,
-    ) -> None:
-        """Let everybody act. A deal is let through as an action that changes nothing: slices are cheaper than picking hands."""
-        here = slice(len(kind))
-        live, can_act, to_act = self.live[here], self.can_act[here], self.to_act[here]
-        slack, highest, own = self.slack[here], self.highest[here], self.street_of_seat[place]
-        is_blind, is_fold, is_check = kind == _POST_BLIND, kind == _FOLD, kind == _CHECK
-        is_call, is_bet, is_raise = kind == _CALL, kind == _BET, kind == _RAISE
-        is_ante = kind == _POST_ANTE
-        is_post = is_ante | is_blind
-        is_wager = is_bet | is_raise
 
-        price = highest - own
-        remaining = self.left[place] - chips
-        least = self.least_left[place]
-        is_empty = ((remaining <= slack) | (remaining <= least)) & ~(is_fold | is_check | is_deal)
-        is_overspent = is_empty & (remaining < -slack) & (remaining < -least)
-        total = own + np.where(is_ante, 0.0, chips)
+class _Moves:
+    """All steps in the order in which they are played: what they are, what they do, and how things stood before each."""
 
-        is_legal = (can_act & bit != 0) & ~is_overspent
-        is_legal &= np.where(is_post, ~self.has_voluntary[here], live & (live - 1) != 0)
-        is_legal &= is_post | is_fold | (to_act & bit != 0)
-        is_legal &= ~is_check | (price <= slack)
-        is_open = highest <= 0.0
+    def __init__(self, steps: Steps, state: _State, rank: Ints, place: Ints) -> None:
+        """Lay step ``i`` of ``steps``, of the hand of this rank, at ``place[i]``."""
+        num_steps = len(place)
+        step = np.empty(num_steps, dtype=np.int64)
+        step[place] = np.arange(num_steps)
+        kind, seat = steps.kind[step], steps.seat[step]
+        self.hand: Ints = rank[step]  # places in ``state``
+        self.place = self.hand * state.width + seat  # of the seat, among the seats of all hands
+        self.bit = _BIT[seat]
+        self.without = ~self.bit
+        self.chips = steps.chips[step]
+        self.slack = state.slack[self.hand]
+        self.limit = np.maximum(self.slack, state.least_left[self.place])  # what is left up to it counts as nothing
+        self.is_deal = kind >= EventKind.FLOP
+        self.is_blind, is_ante = kind == _POST_BLIND, kind == _POST_ANTE
+        self.is_fold, self.is_check, self.is_call = kind == _FOLD, kind == _CHECK, kind == _CALL
+        self.is_bet, self.is_raise = kind == _BET, kind == _RAISE
+        self.is_post = self.is_blind | is_ante
+        self.is_wager = self.is_bet | self.is_raise
+        self.is_voluntary = ~(self.is_post | self.is_deal)
+        self.can_empty = ~(self.is_fold | self.is_check | self.is_deal)
+        self.paid = np.where(is_ante, 0.0, self.chips)
+        self.still_to_act = np.where(self.is_wager | self.is_check | self.is_call, self.without, _EVERYONE)
+        self.still_in = np.where(self.is_fold, self.without, _EVERYONE)
+        # Noted while they are played.
+        self.own, self.highest, self.remaining = (np.empty(num_steps, dtype=np.float64) for _ in range(3))
+        self.live, self.can_act, self.to_act = (np.empty(num_steps, dtype=np.int32) for _ in range(3))
+        self.is_all_in, self.is_preflop, self.has_voluntary = (np.empty(num_steps, dtype=np.bool_) for _ in range(3))
+
+    def are_legal(self, state: _State) -> Bools:
+        """Say of each step that was played whether it was legal as written; deals are judged elsewhere."""
+        chips, slack = self.chips, self.slack
+        price = self.highest - self.own
+        is_legal: Bools = (self.can_act & self.bit != 0) & ~(self.can_empty & (self.remaining < -self.limit))
+        is_legal &= np.where(self.is_post, ~self.has_voluntary, self.live & (self.live - 1) != 0)
+        is_legal &= self.is_post | self.is_fold | (self.to_act & self.bit != 0)
+        is_legal &= ~self.is_check | (price <= slack)
+        is_open = self.highest <= 0.0
         is_more = chips > price + slack
-        is_legal &= ~is_bet | (is_open & (chips > 0.0))
-        is_legal &= ~is_raise | (~is_open & is_more & ~(self.is_preflop[here] & (total <= self.big_blind[here])))
+        is_legal &= ~self.is_bet | (is_open & (chips > 0.0))
+        is_small = self.is_preflop & (self.own + self.paid <= state.big_blind[self.hand])
+        is_legal &= ~self.is_raise | (~is_open & is_more & ~is_small)
         is_nothing = (chips <= slack) & (price <= slack)
-        is_legal &= ~is_call | (~is_open & ~is_more & ~is_nothing & ((chips >= price - slack) | is_empty))
-        self.is_plain[here] &= is_legal | is_deal
-
-        remaining[is_empty] = 0.0
-        self.left[place] = remaining
-        self.gross[here] += chips
-        self.street_of_seat[place] = total
-        self.has_voluntary[here] |= ~(is_post | is_deal)
-        is_all_in[:] = is_empty
-        # The new values need the old ones of each other.
-        without = ~bit
-        next_highest = np.where(is_wager, total, np.where(is_blind, np.maximum(highest, total), highest))
-        next_to_act = np.where(is_wager, live, to_act) & np.where(is_wager | is_check | is_call, without, _EVERYONE)
-        can_act &= np.where(is_fold | is_empty, without, _EVERYONE)
-        live &= np.where(is_fold, without, _EVERYONE)
-        highest[:] = next_highest
-        to_act[:] = next_to_act
+        is_legal &= ~self.is_call | (~is_open & ~is_more & ~is_nothing & ((chips >= price - slack) | self.is_all_in))
+        return is_legal | self.is_deal
 
 
 _POST_ANTE: Final = int(EventKind.POST_ANTE)
