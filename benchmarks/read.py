@@ -4,7 +4,7 @@
 the weights of the preset are random, which costs the same. The goals are those for ``cpu``; ``base`` is measured beside it, always
 with random weights, and has none. Hands are random legal ones; ``--ohh`` counts renamings and checks sessions on real hands
 instead. Times are medians of the wall clock and of the reading thread's processor time, which other programs disturb less; one
-thread reads unless ``--threads`` says more. The service and its clients are two processes on the loopback interface that end by
+thread reads unless ``--threads`` says more, and trajectories are read by as many as there are cores too. The service and its clients are two processes on the loopback interface that end by
 themselves (``read_service``).
 """
 
@@ -68,7 +68,10 @@ def main() -> int:
     dealt = random_hands(3, 2 * options.hands, 6)
     print_beliefs(reader, dealt, options.repeats, has_goals=has_goals)
     print_sessions(reader, dealt, options.repeats, has_goals=has_goals)
-    print_trajectories(reader, dealt, has_goals=has_goals)
+    for threads in dict.fromkeys((options.threads, os.cpu_count() or 1)):
+        torch.set_num_threads(threads)
+        print_trajectories(reader, dealt, has_goals=has_goals)
+    torch.set_num_threads(options.threads)
     worst = 0.0
     if options.ohh is not None:
         real = [hand for hand in itertools.islice(parse_file(options.ohh), 5000) if isinstance(hand, CanonicalHand)]
@@ -154,7 +157,9 @@ def print_trajectories(reader: RangeReader, dealt: Sequence[CanonicalHand], *, h
     num = len(dealt) // 2
     requests = [ReadRequest(hand=hand, villain=1, perspective=0) for hand in dealt]
     averages = not reader.model.config.names_suits  # else both are the same forward
-    print("trajectories of six-handed hands, processor time:")
+    threads = torch.get_num_threads()
+    kind = "processor time of one thread" if threads == 1 else f"wall clock, {threads} threads"
+    print(f"trajectories of six-handed hands, {kind}:")
     for num_relabelings, name in _READINGS if averages else _READINGS[:1]:
         first, second = requests[: num // num_relabelings or 1], requests[num:][: num // num_relabelings or 1]
         new = _together_s(reader, first, num_relabelings), _alone_s(reader, second, num_relabelings)
@@ -171,13 +176,18 @@ def print_trajectories(reader: RangeReader, dealt: Sequence[CanonicalHand], *, h
 
 
 def _together_s(reader: RangeReader, requests: Sequence[ReadRequest], num_relabelings: int) -> float:
-    return _seconds(lambda: reader.trajectories(requests, num_relabelings))[1]
+    return _seconds(lambda: reader.trajectories(requests, num_relabelings))[_clock()]
 
 
 def _alone_s(reader: RangeReader, requests: Sequence[ReadRequest], num_relabelings: int) -> float:
     return _seconds(
         lambda: [reader.trajectory(request.hand, request.villain, request.perspective, num_relabelings) for request in requests]
-    )[1]
+    )[_clock()]
+
+
+def _clock() -> int:
+    """Return which of ``_seconds`` counts: threads that work side by side save no processor time."""
+    return 1 if torch.get_num_threads() == 1 else 0
 
 
 def print_renamings(dealt: Sequence[CanonicalHand]) -> None:
