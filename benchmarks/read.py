@@ -4,8 +4,8 @@
 the weights of the preset are random, which costs the same. The goals are those for ``cpu``; ``base`` is measured beside it, always
 with random weights, and has none. Hands are random legal ones; ``--ohh`` counts renamings and checks sessions on real hands
 instead. Times are medians of the wall clock and of the reading thread's processor time, which other programs disturb less; one
-thread reads unless ``--threads`` says more, and trajectories are read by as many as there are cores too. The service and its clients are two processes on the loopback interface that end by
-themselves (``read_service``).
+thread reads unless ``--threads`` says more, and trajectories are read by as many as there are cores too. The service and its
+clients are two processes on the loopback interface that end by themselves (``read_service``).
 """
 
 import argparse
