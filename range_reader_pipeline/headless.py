@@ -35,7 +35,7 @@ _OVERRIDES: Final[Mapping[str, Any]] = {
 
 
 def run_everything(paths: HomePaths, run_config: Mapping[str, Any], console: "Console", *, job: str = "everything") -> str:
-    """Materialize all five assets and return the id of the Dagster run.
+    """Materialize all assets and return the id of the Dagster run.
 
     Args:
         paths: the home, and the folder of hand histories.

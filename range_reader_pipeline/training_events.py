@@ -4,6 +4,7 @@ Dagster's plots use only the newest hundred or so observations, and each costs s
 ``MAX_OBSERVATIONS``. Their names begin with ``live/``, because a name shared with the materialization would join the two lines.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import dagster as dg
 
 from range_reader_core.wording import counted
+from range_reader_pipeline.plots import CurvePoint
 
 if TYPE_CHECKING:
     from range_reader_core.train_events import Evaluated, Progress, TrainEvent
@@ -103,3 +105,25 @@ def telling_where_it_stopped(log: Log, run_folder: Path, *, asset: str = "checkp
         usable = f"; the best checkpoint so far is {best}" if best.exists() else "; it had not been validated yet"
         log.warning(f"stopped: materialize {asset} again to go on from {run_folder / 'last'}{usable}")
         raise
+
+
+def validations(folder: Path) -> tuple[CurvePoint, ...]:
+    """Return the validations of a run. After a kill the log may hold one twice; the later one counts."""
+    from range_reader_core.training import LOG_NAME
+
+    points: dict[int, CurvePoint] = {}
+    log = folder / LOG_NAME
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else ():
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # torn by a power cut or a full disk; the picture lacks a point
+        if event["event"] == "Evaluated":
+            points[event["step"]] = CurvePoint(
+                minutes=event["elapsed_s"] / 60.0,
+                train_loss_nats=event["train_loss_nats"],
+                val_loss_nats=event["val_loss_nats"],
+                val_mrr=event["val_mrr"],
+                is_best=event["is_best"],
+            )
+    return tuple(points[step] for step in sorted(points))

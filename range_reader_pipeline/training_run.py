@@ -5,7 +5,6 @@ for every run, whatever its configuration validated on. A killed process loses a
 after training can be repeated, so the next materialization picks up wherever this one ended.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -25,7 +24,7 @@ from range_reader_pipeline.results_log import ResultRow, RunStatus, append_resul
 from range_reader_pipeline.run_store import WEIGHTS_NAME, FinishedRun, RunStore, TrainedOn, judge, training_identity
 from range_reader_pipeline.spare_cores import SpareCores
 from range_reader_pipeline.storage import link_target, read_json
-from range_reader_pipeline.training_events import Log, TrainingReporter, telling_where_it_stopped
+from range_reader_pipeline.training_events import Log, TrainingReporter, telling_where_it_stopped, validations
 
 if TYPE_CHECKING:
     from range_reader_core.peers import Peers
@@ -138,7 +137,7 @@ def train_or_reuse(
         was_resumed=session is not None and session.was_resumed,
         num_train_reads=session.num_train_reads if session else None,
         reads_per_s=session.reads_per_s if session else None,
-        curve=_curve(folder),
+        curve=validations(folder),
     )
 
 
@@ -340,7 +339,7 @@ def published_version(paths: HomePaths) -> str:
 
     manifest = published(paths)
     if manifest is None:
-        msg = f"{paths.data} holds no shards; materialize encoded_shards first (or run all five assets)"
+        msg = f"{paths.data} holds no shards; materialize encoded_shards first (or run all assets)"
         raise ValueError(msg)
     return str(manifest["version"])
 
@@ -375,28 +374,6 @@ def _remember(results: Path, run: FinishedRun, status: RunStatus, unfit: tuple[s
             + (f"; began with run {run.init_run}" if run.init_run else ""),
         ),
     )
-
-
-def _curve(folder: Path) -> tuple[CurvePoint, ...]:
-    """Return the validations of a run. After a kill the log may hold one twice; the later one counts."""
-    from range_reader_core.training import LOG_NAME
-
-    points: dict[int, CurvePoint] = {}
-    log = folder / LOG_NAME
-    for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else ():
-        try:
-            event = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # torn by a power cut or a full disk; the picture lacks a point
-        if event["event"] == "Evaluated":
-            points[event["step"]] = CurvePoint(
-                minutes=event["elapsed_s"] / 60.0,
-                train_loss_nats=event["train_loss_nats"],
-                val_loss_nats=event["val_loss_nats"],
-                val_mrr=event["val_mrr"],
-                is_best=event["is_best"],
-            )
-    return tuple(points[step] for step in sorted(points))
 
 
 def _now() -> str:

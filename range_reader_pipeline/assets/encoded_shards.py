@@ -70,7 +70,7 @@ def _catalogue(context: dg.AssetExecutionContext, paths: HomePaths) -> Catalogue
     try:
         catalogue = read_catalogue(paths.ohh_files)
     except (FileNotFoundError, ValueError, KeyError) as error:
-        message = f"{paths.ohh_files} is not there or cannot be read: materialize ohh_files first (or run all five assets)"
+        message = f"{paths.ohh_files} is not there or cannot be read: materialize ohh_files first (or run all assets)"
         raise dg.Failure(message, allow_retries=False) from error
     own = _folder_of_run(context)
     if own is not None and own != str(catalogue.folder):

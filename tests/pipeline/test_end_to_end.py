@@ -1,4 +1,4 @@
-"""Claims about the whole chain: 200 hands through all five assets in one process."""
+"""Claims about the whole chain: 200 hands through all assets in one process."""
 
 import dagster as dg
 import pyarrow.compute as pc
