@@ -217,11 +217,12 @@ class Pairs:
 def pairs_of(skeletons: Skeletons) -> Pairs:
     """Return ``augment_hand`` of many hands. Looks at uncut skeletons: a fold beyond the cut still counts."""
     length, players = skeletons.lengths, skeletons.num_players
-    has_cards = np.zeros((len(length), MAX_SEATS), dtype=np.bool_)
-    has_cards[np.arange(MAX_SEATS) < players[:, None]] = skeletons.combos != NO_COMBO
-    acting = np.flatnonzero((skeletons.tokens >= _FIRST_FOLD) & (skeletons.tokens < _END_ALL_IN))
+    width = int(players.max(initial=1))  # seats that anybody sits in
+    has_cards = np.zeros((len(length), width), dtype=np.bool_)
+    has_cards[np.arange(width) < players[:, None]] = skeletons.combos != NO_COMBO
+    acting = np.flatnonzero(skeletons.tokens - np.uint16(_FIRST_FOLD) < _END_ALL_IN - _FIRST_FOLD)  # below it wraps around
     action, seat = np.divmod(skeletons.tokens[acting], MAX_SEATS)
-    place = np.repeat(np.arange(len(length)) * MAX_SEATS, length)[acting] + seat
+    place = np.repeat(np.arange(len(length)) * width, length)[acting] + seat
     has_voluntary = np.zeros(has_cards.shape, dtype=np.bool_)
     has_voluntary.reshape(-1)[place[action >= BaseAction.CALL]] = True
     has_folded = np.zeros(has_cards.shape, dtype=np.bool_)

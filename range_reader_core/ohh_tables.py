@@ -1,8 +1,8 @@
 """Lines in the exact layout -> flat tables of players, rounds, actions and pots, thousands of hands at a time.
 
 Typed structs are decoded and taken apart field by field, a few dozen hands at a time so that they stay in the cache of the
-processor (9.5 us a hand in groups of 64, 10 in groups of 128, 10.8 in groups of 16; 2026-11). A line in which anything does not
-fit the tables is left out, for the careful way to read. What the numbers mean is ``ohh_plain``'s business.
+processor (a file in 16.6 us a hand in groups of 48, 16.9 of 64, 16.4 of 96, 16.3 of 128; 2026-11). A line in which anything does
+not fit the tables is left out, for the careful way to read. What the numbers mean is ``ohh_plain``'s business.
 
 Legend: ``H`` hands that fit, ``S`` seats, ``R`` rounds, ``A`` actions, ``W`` wins.
 """
@@ -23,7 +23,7 @@ from range_reader_core.ohh_records import Lines
 from range_reader_core.ohh_schema import CardName, PlainRecord, StreetName, decode_plain_lines, num_keys
 from range_reader_core.tokens import MAX_SEATS
 
-GROUP_LINES: Final = 64
+GROUP_LINES: Final = 96
 STREETS: Final[dict[StreetName, int]] = {"Preflop": 0, "Flop": 1, "Turn": 2, "River": 3, "Showdown": 4}
 NO_CARDS: Final = 0  # in action_combos; else a combo + 1
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from range_reader_core.partition import SPLITS
-from range_reader_core.tokens import FLOP, MAX_SEATS, RIVER, TURN
+from range_reader_core.tokens import FLOP, MAX_SEATS, RIVER
 from range_reader_pipeline.reads_cache import ReadsCache
 from range_reader_pipeline.repeats import Repeats
 from range_reader_pipeline.runs import ROWS_READS, RUN_SCHEMA, Run, RunTask, SortedReads, make_runs, order_of, pieces_of
@@ -267,7 +267,7 @@ def _size_and_street(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """Count reads by players dealt in and last street dealt, which is read off the street marks."""
     actions = rows["actions"]
     tokens = actions.flatten().to_numpy()
-    marks = np.flatnonzero((tokens == FLOP) | (tokens == TURN) | (tokens == RIVER))
+    marks = np.flatnonzero(tokens - np.uint16(FLOP) <= RIVER - FLOP)  # the three follow each other; below them it wraps around
     offsets = actions.offsets.to_numpy() - actions.offsets[0].as_py()
     street = np.diff(np.searchsorted(marks, offsets))
     size = rows["num_players"].to_numpy().astype(np.int64)
