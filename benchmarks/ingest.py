@@ -42,6 +42,7 @@ class Cost:
     """What one build took."""
 
     num_hands: int
+    num_reads: int
     cpu_s: float  # of the process itself, not of its workers
     wall_s: float
     peak_mb: float  # of the process and all its workers at their worst
@@ -97,7 +98,8 @@ def _measure(folder: Path, scratch: Path, repeats: int) -> None:
             "ten times the hands, cpu",
             f"{statistics.median(growths):.1f}",
             "<= 11",
-            f"from {tenth.num_hands:,} and {everything.num_hands:,} hands",
+            f"from {tenth.num_hands:,} and {everything.num_hands:,} hands, {tenth.num_reads / tenth.num_hands:.2f} and "
+            f"{everything.num_reads / everything.num_hands:.2f} reads a hand",
         ),
         ("peak memory, all hands", f"{every_mb:,.0f} MB", "<= 1,500 MB", f"two workers {pair_mb:,.0f} MB"),
         (
@@ -140,7 +142,8 @@ def _build(catalogue: Catalogue, home: Path, num_workers: int, with_json: bool) 
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     workers = num_workers * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     peak_mb = (own + (workers if num_workers > 1 else 0)) * (1 if sys.platform == "darwin" else 1024) / 1e6
-    return Cost(result.manifest["counts"]["num_hands"], cpu_s, wall_s, peak_mb, json_s)
+    counts = result.manifest["counts"]
+    return Cost(counts["num_hands"], counts["num_reads"], cpu_s, wall_s, peak_mb, json_s)
 
 
 def _json_seconds(catalogue: Catalogue) -> float:
