@@ -1,10 +1,10 @@
 """What ingestion costs, from hand history files to finished shards: each figure a ratio of two measurements of this run.
 
-``python -m benchmarks.ingest [--ohh FOLDER] [--repeats 5]``. Without a folder it measures on random legal hands in rs-poker's
+``python -m benchmarks.ingest [--ohh FOLDER] [--repeats 3]``. Without a folder it measures on random legal hands in rs-poker's
 layout, written to a temporary folder. The folder's subfolders are sources of their own in the table of what was accepted; speed is
-measured on the largest of them, and smaller corpora are every fifth or tenth of its files. Processor time for one worker, since
-other programs disturb it less; the wall clock for two. Every build is a process of its own with an empty home, so its peak of
-memory is its own.
+measured on the largest of them. Smaller corpora are the first fifth or tenth of each of its files, whose hands differ in the number
+of players. Processor time for one worker, since other programs disturb it less; the wall clock for two. Every build is a process of
+its own with an empty home, so its peak of memory is its own.
 """
 
 import argparse
@@ -23,6 +23,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+import zstandard
+
 from range_reader_pipeline.catalogue import Catalogue, HashMemo, list_folder, scan
 from range_reader_pipeline.ingest import OTHER_GAMES, FileTask, ingest_file, open_cache
 from range_reader_pipeline.paths import home_paths
@@ -31,9 +33,6 @@ from range_reader_pipeline.shuffle import ShuffleConfig
 from range_reader_pipeline.streams import HashingReader, PlainStream
 from tests.core.hands import random_hands
 from tests.pipeline.ohh_writer import write_ohh
-
-ROUNDS = 3  # of whole builds; medians count
-
 
 _Result = TypeVar("_Result")
 
@@ -54,7 +53,7 @@ def main() -> int:
     """Measure, print the table, and return 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ohh", type=Path, help="a folder of hand histories")
-    parser.add_argument("--repeats", type=int, default=5, help="of the comparison with json.loads")
+    parser.add_argument("--repeats", type=int, default=3, help="rounds of whole builds; medians count")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="range_reader_bench_") as scratch:
         folder = options.ohh or _random_folder(Path(scratch) / "ohh")
@@ -72,17 +71,18 @@ def _measure(folder: Path, scratch: Path, repeats: int) -> None:
     )
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the beginning; speed on {len(speed)} files")
 
-    def build(chosen: Sequence[str], num_workers: int, *, with_json: bool = False) -> Cost:
-        kept = tuple(entry for entry in catalogue.entries if entry.name in set(chosen))
-        return _apart(_build, replace(catalogue, entries=kept), scratch / "home", num_workers, with_json)
+    every_file = replace(catalogue, entries=tuple(entry for entry in catalogue.entries if entry.name in set(speed)))
 
-    # Evenly from the whole folder: files differ in table size, and with it in reads a hand.
-    few, tenth_of_files = speed[::5], speed[::10]
-    alone = [build(few, 1, with_json=True) for _ in range(repeats)]
-    ratios = sorted(cost.cpu_s / cost.json_s for cost in alone)
-    per_hand = 1e6 * statistics.median(cost.json_s / cost.num_hands for cost in alone)
+    def build(corpus: Catalogue, num_workers: int, *, with_json: bool = False) -> Cost:
+        return _apart(_build, corpus, scratch / "home", num_workers, with_json)
+
+    few, tenth_of_all = (_apart(_part, every_file, scratch / f"part{share}", share) for share in (5, 10))
     # By turns, since the machine may be getting slower or faster.
-    rounds = [(build(few, 1), build(tenth_of_files, 1), build(speed, 1), build(speed, 2)) for _ in range(ROUNDS)]
+    rounds = [
+        (build(few, 1), build(tenth_of_all, 1), build(every_file, 1, with_json=True), build(every_file, 2)) for _ in range(repeats)
+    ]
+    ratios = sorted(every.cpu_s / every.json_s for _, _, every, _ in rounds)
+    per_hand = 1e6 * statistics.median(every.json_s / every.num_hands for _, _, every, _ in rounds)
     growths = sorted(every.cpu_s / every.num_hands / (tenth.cpu_s / tenth.num_hands) * 10.0 for _, tenth, every, _ in rounds)
     gains = sorted(every.wall_s / pair.wall_s for _, _, every, pair in rounds)
     small_mb, every_mb, pair_mb = (statistics.median(costs[place].peak_mb for costs in rounds) for place in (0, 2, 3))
@@ -146,6 +146,18 @@ def _build(catalogue: Catalogue, home: Path, num_workers: int, with_json: bool) 
     peak_mb = (own + (workers if num_workers > 1 else 0)) * (1 if sys.platform == "darwin" else 1024) / 1e6
     counts = result.manifest["counts"]
     return Cost(counts["num_hands"], counts["num_reads"], cpu_s, wall_s, peak_mb, json_s)
+
+
+def _part(catalogue: Catalogue, folder: Path, share: int) -> Catalogue:
+    """Return a corpus of the first so manieth of the hands of each file, written to a folder as the files are."""
+    for entry in catalogue.readable:
+        with PlainStream(HashingReader(catalogue.folder / entry.name), entry.name) as stream:
+            lines = [line for line in stream.read().split(b"\n") if line.strip()]
+        text = b"".join(line + b"\n\n" for line in lines[: len(lines) // share])
+        path = folder / entry.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(zstandard.compress(text) if path.suffix == ".zst" else text)
+    return scan(list_folder(folder), HashMemo(folder), now_ns=time.time_ns())
 
 
 def _json_seconds(catalogue: Catalogue) -> float:
