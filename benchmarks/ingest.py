@@ -74,7 +74,10 @@ def _measure(folder: Path, scratch: Path, repeats: int) -> None:
     every_file = replace(catalogue, entries=tuple(entry for entry in catalogue.entries if entry.name in set(speed)))
 
     def build(corpus: Catalogue, num_workers: int, *, with_json: bool = False) -> Cost:
-        return _apart(_build, corpus, scratch / "home", num_workers, with_json)
+        json_s = _apart(_json_seconds, corpus) if with_json else 0.0
+        cost = _apart(_build, corpus, scratch / "home", num_workers)
+        # Before and after, since the machine may be getting slower or faster.
+        return replace(cost, json_s=(json_s + _apart(_json_seconds, corpus)) / 2.0) if with_json else cost
 
     few, tenth_of_all = (_apart(_part, every_file, scratch / f"part{share}", share) for share in (5, 10))
     # By turns, since the machine may be getting slower or faster.
@@ -132,20 +135,17 @@ def _apart(function: Callable[..., _Result], *arguments: object) -> _Result:
         return pool.submit(function, *arguments).result()
 
 
-def _build(catalogue: Catalogue, home: Path, num_workers: int, with_json: bool) -> Cost:
+def _build(catalogue: Catalogue, home: Path, num_workers: int) -> Cost:
     shutil.rmtree(home, ignore_errors=True)
     paths = home_paths(home=str(home), environment={})
-    json_s = _json_seconds(catalogue) if with_json else 0.0
     begin_cpu, begin = time.process_time(), time.perf_counter()
     result = build_shards(paths, catalogue, ShuffleConfig(), num_workers=num_workers)
     cpu_s, wall_s = time.process_time() - begin_cpu, time.perf_counter() - begin
-    if with_json:  # before and after, since the machine may be getting slower or faster
-        json_s = (json_s + _json_seconds(catalogue)) / 2.0
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     workers = num_workers * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     peak_mb = (own + (workers if num_workers > 1 else 0)) * (1 if sys.platform == "darwin" else 1024) / 1e6
     counts = result.manifest["counts"]
-    return Cost(counts["num_hands"], counts["num_reads"], cpu_s, wall_s, peak_mb, json_s)
+    return Cost(counts["num_hands"], counts["num_reads"], cpu_s, wall_s, peak_mb)
 
 
 def _part(catalogue: Catalogue, folder: Path, share: int) -> Catalogue:
