@@ -122,12 +122,14 @@ def play(
     big_blind: float,
     slack_chips: float,
     has_dust: bool = False,
+    is_over: bool = True,
     decisions: list[Decision] | None = None,
 ) -> Played:
     """Return the hand that the steps make, from the stacks before any post.
 
     A step's ``kind`` is the writer's label, ``chips`` what it adds. ``is_all_in`` False on a step that empties the stack
-    lets that seat act again with rounding dust, as float32 simulators do; ``has_dust`` allows it to every seat.
+    lets that seat act again with rounding dust, as float32 simulators do; ``has_dust`` allows it to every seat. A hand that
+    is being played (``is_over`` False) may end anywhere.
 
     Raises:
         ReplayError: an action that the rules exclude, chips that a stack does not hold, a street or hand left undecided.
@@ -275,7 +277,7 @@ def play(
     if not live:
         msg = "everyone folded"
         raise ReplayError(Fault.ILLEGAL_ACTION, msg)
-    if live & (live - 1):
+    if is_over and live & (live - 1):
         if to_act & can_act:
             _check_closed(to_act & can_act, can_act, street, highest, slack_chips, is_bomb_pot=False)
         if num_board < NUM_BOARD_CARDS:

@@ -2,11 +2,14 @@
 
 A hand comes compactly, as far as it has been played, or as a complete Open Hand History object. Seats are 0..n-1 clockwise among
 the players dealt in. Chips are in any unit; only their ratio to the big blind matters. All-in flags are not part of a message:
-they follow from the stacks. A message that makes no hand is answered with the reason.
+they follow from the stacks. A hand so far is played by the rules that files are checked by, and what they exclude is answered
+with the reason.
 """
 
 import io
 import math
+from collections import Counter
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
 import msgspec
@@ -16,6 +19,7 @@ from range_reader_core import cards
 from range_reader_core.hand import BOARD_CARDS, NO_SEAT, CanonicalHand, Event, EventKind
 from range_reader_core.ohh import parse_ohh
 from range_reader_core.ohh_rejects import Reject
+from range_reader_core.replay import Oddity, play, replay_slack
 from range_reader_core.session import hand_so_far
 from range_reader_core.tokens import MAX_SEATS
 
@@ -159,8 +163,9 @@ def _complete_hand(ohh: dict[str, Any] | None) -> CanonicalHand:
 
 
 def _hand_so_far(message: HandMessage) -> CanonicalHand:
+    _check_cards(message)
     holes = {seat: (cards.parse_card(hole[:2]), cards.parse_card(hole[2:])) for seat, hole in message.hole_cards.items()}
-    return hand_so_far(
+    hand = hand_so_far(
         stacks=message.stacks,
         button=message.button,
         big_blind=message.big_blind,
@@ -168,6 +173,37 @@ def _hand_so_far(message: HandMessage) -> CanonicalHand:
         events=_events(message),
         hand_id="request",
     )
+    return replace(hand, events=_played(hand))
+
+
+def _check_cards(message: HandMessage) -> None:
+    named = [hole[at : at + 2] for hole in message.hole_cards.values() for at in (0, 2)]
+    named += [card for said in message.events for card in said.board]
+    if len(set(named)) < len(named):
+        card, count = Counter(named).most_common(1)[0]
+        msg = f"a card twice: {card} is named {count} times among hole cards and board"
+        raise ValueError(msg)
+
+
+def _played(hand: CanonicalHand) -> tuple[Event, ...]:
+    """Return the events as the rules have them, without calls of rounding dust.
+
+    Raises:
+        ValueError: the rules exclude an event, or its kind is not what the chips make it.
+    """
+    played = play(hand.stacks, hand.events, big_blind=hand.big_blind, slack_chips=replay_slack(hand), is_over=False)
+    if Oddity.RABBIT_CARDS in played.oddities:
+        msg = "board cards are dealt although everyone else has folded"
+        raise ValueError(msg)
+    if len(played.events) == len(hand.events):
+        for index, (said, found) in enumerate(zip(hand.events, played.events, strict=True)):
+            if said.kind is not found.kind:
+                msg = (
+                    f"event {index}: seat {said.seat} puts in {said.chips} chips as a {said.kind.name.lower()}, "
+                    f"but the bets so far make it a {found.kind.name.lower()}"
+                )
+                raise ValueError(msg)
+    return tuple(played.events)
 
 
 def _events(message: HandMessage) -> list[Event]:

@@ -70,7 +70,7 @@ def client(reader: RangeReader) -> Iterator[Client]:
     yield from _running(build_app(reader))
 
 
-def _message(hand: CanonicalHand) -> dict[str, Any]:
+def hand_message(hand: CanonicalHand) -> dict[str, Any]:
     """Return a hand as the service takes it."""
     events = []
     for event in hand.events:
@@ -92,7 +92,7 @@ def test_a_belief_is_what_the_reader_says(client: Client, reader: RangeReader) -
     """A hand that changes on the way through JSON would be read as another one."""
     for hand in hands.random_hands(31, 4):
         for single in (True, False):
-            question = {"hand": _message(hand), "villain": 1, "perspective": 0, "single_forward": single}
+            question = {"hand": hand_message(hand), "villain": 1, "perspective": 0, "single_forward": single}
             status, answer = client.post("/belief", question)
             assert status == 200, answer
             expected = reader.belief(hand, 1, 0, num_relabelings=1 if single else 24)
@@ -103,7 +103,7 @@ def test_messages_become_the_hand_they_say() -> None:
     """All-in flags are not sent; they follow from the stacks."""
     num_all_in = 0
     for hand in hands.random_hands(32, 40):
-        made = hand_of(BeliefQuestion.model_validate({"hand": _message(hand), "villain": 1, "perspective": 0}))
+        made = hand_of(BeliefQuestion.model_validate({"hand": hand_message(hand), "villain": 1, "perspective": 0}))
         assert made.events == hand.events
         assert (made.stacks, made.button, made.hole_cards) == (hand.stacks, hand.button, hand.hole_cards)
         num_all_in += sum(event.is_all_in for event in hand.events)
@@ -113,7 +113,7 @@ def test_messages_become_the_hand_they_say() -> None:
 def test_a_step_and_a_watcher_can_be_asked_for(client: Client, reader: RangeReader) -> None:
     """The read at a decision in the past, and the read of somebody without cards."""
     hand = hands.three_way_showdown()
-    question = {"hand": _message(hand), "villain": 0, "perspective": None, "step": 3, "single_forward": True}
+    question = {"hand": hand_message(hand), "villain": 0, "perspective": None, "step": 3, "single_forward": True}
     status, answer = client.post("/belief", question)
     assert status == 200
     expected = reader.belief(hand, 0, None, step=3, num_relabelings=1)
@@ -146,7 +146,7 @@ def test_an_estimate_covers_the_live_seats_and_deals_worlds(client: Client, read
 def test_requests_together_are_each_answered_with_their_own(client: Client, reader: RangeReader) -> None:
     """Reading together must not swap answers, and a bad one must not spoil the others."""
     dealt = hands.random_hands(33, 24)
-    questions = [{"hand": _message(hand), "villain": 1, "perspective": 0, "single_forward": True} for hand in dealt]
+    questions = [{"hand": hand_message(hand), "villain": 1, "perspective": 0, "single_forward": True} for hand in dealt]
     questions[5] = questions[5] | {"step": 500}
     answers: list[Any] = [None] * len(dealt)
 
@@ -187,7 +187,8 @@ def _changed_hand(**fields: object) -> dict[str, Any]:
         (_changed_hand(stacks=[200.0, math.nan, 100.0]), 422, "hand.stacks.1"),
         (_changed_hand(big_blind=0.0), 422, "hand.big_blind: Input should be greater than 0"),
         (_changed_hand(hole_cards={"2": "TdT"}), 422, "hand.hole_cards.2: String should match pattern"),
-        (_changed_hand(hole_cards={"2": "TdTd"}), 400, "lower card first"),
+        (_changed_hand(hole_cards={"2": "TdTd"}), 400, "a card twice: Td"),
+        (_changed_hand(hole_cards={"2": "TdTc", "1": "AsTd"}), 400, "a card twice: Td"),
         (
             _changed_hand(events=[], hole_cards={"0": "TdTc"}) | {"villain": 2, "perspective": 0},
             400,
@@ -199,7 +200,12 @@ def _changed_hand(**fields: object) -> dict[str, Any]:
         (_changed_hand(events=[{"kind": "fold", "seat": 9}]), 400, "has a seat in 0..2"),
         (_changed_hand(events=[{"kind": "flop", "board": ["2c", "2d"]}]), 400, "a flop has 3 board cards"),
         (_changed_hand(events=[{"kind": "turn", "board": ["2c"]}]), 400, "TURN deals"),
-        (_changed_hand(events=[{"kind": "flop", "board": ["2c", "2d", "Td"]}]), 400, "a card appears twice"),
+        (_changed_hand(events=[{"kind": "flop", "board": ["2c", "2d", "Td"]}]), 400, "a card twice: Td"),
+        (
+            _changed_hand(events=[*BELIEF_EXAMPLE["hand"]["events"][:2], {"kind": "raise", "seat": 0, "chips": 0.1}]),
+            400,
+            "seat 0 puts in 0.1 chips (RAISE) with 2.0 to call",
+        ),
         (_changed_hand(events=[{"kind": "shove", "seat": 0}]), 422, "hand.events.0.kind"),
         ([], 422, "body"),
     ],
