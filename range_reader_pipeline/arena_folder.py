@@ -9,10 +9,13 @@ nothing of it, and no player's name, is ever encoded.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from filelock import FileLock, Timeout
 
 from range_reader_core.wording import counted
 from range_reader_pipeline.arena_config import ArenaConfig, chosen_styles, style_texts, table_settings
@@ -54,6 +57,22 @@ class Deal:
     def identity(self) -> str:
         """What all bytes depend on, as 16 hex digits."""
         return hashlib.sha256(f"{self.series} {self.num_hands}".encode()).hexdigest()[:16]
+
+
+@contextmanager
+def dealing(paths: HomePaths, log: Callable[[str], None]) -> Iterator[None]:
+    """Be the only one that deals into a home or takes its deal away, waiting for as long as another run does."""
+    paths.deal_lock.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(paths.deal_lock)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        log("another run deals hands into this home: waiting for it")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def planned(config: ArenaConfig, paths: HomePaths) -> Deal:

@@ -109,6 +109,11 @@ class HomePaths:
         return self.root / "cache" / "ingest.lock"
 
     @property
+    def deal_lock(self) -> Path:
+        """Held by the one run that deals the arena's hands, or takes them away."""
+        return self.root / "cache" / "deal.lock"
+
+    @property
     def runs(self) -> Path:
         """Training runs, one folder an identity."""
         return self.root / "runs"

@@ -1,18 +1,30 @@
 """The asset in front of all others: hands for those who have none, dealt by players whose policies are known."""
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from range_reader_core.wording import counted
 from range_reader_pipeline import metadata
 from range_reader_pipeline.arena_config import ArenaConfig
-from range_reader_pipeline.arena_folder import ARENA_VERSION, deal_files, dealt_before, foreign_files, own_files, planned, withdraw
+from range_reader_pipeline.arena_folder import (
+    ARENA_VERSION,
+    deal_files,
+    dealing,
+    dealt_before,
+    foreign_files,
+    own_files,
+    planned,
+    withdraw,
+)
 from range_reader_pipeline.failures import clear_failures
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import DATA, GROUP, STAGE_TAG
+from range_reader_pipeline.storage import read_json
 
 STYLE_COLUMNS = {
     "style": "how these players play",
@@ -41,7 +53,7 @@ def arena_hands(context: dg.AssetExecutionContext, config: ArenaConfig, home: Ho
     """Deal, unless there are hands already."""
     begin_s = time.monotonic()
     paths = home.paths()
-    with clear_failures():
+    with clear_failures(), _alone(context, config, paths):
         reason = _why_not(config, paths)
         if reason:
             num_removed = withdraw(paths) if config.when == "auto" and paths.is_default_ohh else 0
@@ -64,6 +76,35 @@ def arena_hands(context: dg.AssetExecutionContext, config: ArenaConfig, home: Ho
         data_version=dg.DataVersion(deal.identity),
         metadata=_metadata(manifest, deal.policy, paths, is_reused=is_reused, seconds=seconds),
     )
+
+
+def check_own_deal(context: dg.AssetExecutionContext, paths: HomePaths) -> None:
+    """Make sure that the hands which this run has dealt are still those of the home; a run that dealt none has nothing to check.
+
+    Raises:
+        dagster.Failure: another run has dealt others, or taken them away, meanwhile.
+    """
+    for entry in context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+        event = entry.asset_materialization
+        if event is None or event.asset_key != arena_hands.key or not event.metadata["dealt"].value:
+            continue
+        manifest = read_json(paths.arena_manifest)
+        identity = manifest["identity"] if isinstance(manifest, dict) else None
+        if (event.tags or {}).get(DATA_VERSION_TAG) != identity:
+            others = f"dealt {counted(manifest['num_hands'], 'other hand')}" if isinstance(manifest, dict) else "taken them away"
+            message = (
+                f"this run dealt {counted(int(event.metadata['hands'].value), 'hand')}, but another run has {others} in the same "
+                "home meanwhile, so what is encoded need not be this run's: start this one again when the other is done, or give "
+                "each a home of its own (HOME_DIR=<folder>, or RANGE_READER_HOME)"
+            )
+            raise dg.Failure(message, allow_retries=False)
+
+
+def _alone(context: dg.AssetExecutionContext, config: ArenaConfig, paths: HomePaths) -> AbstractContextManager[None]:
+    """Return the lock for dealing, nothing where the arena's folder is not touched."""
+    if config.when == "never" or not paths.is_default_ohh:
+        return nullcontext()
+    return dealing(paths, context.log.info)
 
 
 def _why_not(config: ArenaConfig, paths: HomePaths) -> str:

@@ -8,6 +8,7 @@ import dagster as dg
 
 from range_reader_core.wording import counted
 from range_reader_pipeline import metadata, model_checks, plots
+from range_reader_pipeline.assets.arena_hands import check_own_deal
 from range_reader_pipeline.config import TrainingConfig
 from range_reader_pipeline.failures import clear_failures
 from range_reader_pipeline.process import prepare_process
@@ -50,6 +51,7 @@ def checkpoint(
     paths = home.paths()
     prepare_process(paths)
     with clear_failures():
+        check_own_deal(context, paths)
         outcome = train_or_reuse(paths, config, owner=f"Dagster run {context.run.run_id}", log=context.log, observe=observe)
     run, kept = outcome.run, outcome.kept
     yield from model_checks.run_checks(run, outcome.found)

@@ -1,6 +1,7 @@
 """Claims about the arena's asset: when it deals, what it deals, and that its hands carry the chain to an oracle's row."""
 
 import io
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from range_reader_core.hand import CanonicalHand
 from range_reader_core.ohh import parse_ohh
 from range_reader_pipeline.arena_ceiling import oracles
 from range_reader_pipeline.arena_config import ArenaConfig, chosen_styles, style_texts
-from range_reader_pipeline.arena_folder import deal_files, own_files, planned
-from range_reader_pipeline.assets.arena_hands import arena_hands
+from range_reader_pipeline.arena_folder import deal_files, dealing, own_files, planned, withdraw
+from range_reader_pipeline.assets.arena_hands import arena_hands, check_own_deal
 from range_reader_pipeline.assets.ohh_files import ohh_files
 from range_reader_pipeline.config import FIRST_LOOK_MINUTES, first_look_minutes
 from range_reader_pipeline.paths import HomePaths, home_paths
@@ -134,6 +135,57 @@ def test_a_large_deal_says_where_it_is_every_few_seconds(paths: HomePaths, monke
     lines.clear()
     deal_files(deal, paths, lines.append)
     assert lines == [f"{number} of 60 hands dealt" for number in range(10, 61, 10)]
+
+
+@pytest.mark.parametrize(("other", "told"), [({"hands": 70}, "dealt 70 other hands"), (None, "taken them away"), ({}, "")])
+def test_a_run_does_not_learn_from_the_hands_of_another(paths: HomePaths, other: dict[str, object] | None, told: str) -> None:
+    """Prevents two runs at once on one home from ending with one trained on hands that it never asked for."""
+
+    @dg.asset(deps=["arena_hands"])
+    def another_run() -> None:
+        if other is None:
+            withdraw(paths)
+        else:
+            deal(paths, **other)
+
+    @dg.asset(deps=["another_run"])
+    def trainer(context: dg.AssetExecutionContext, home: HomeResource) -> None:
+        check_own_deal(context, home.paths())
+
+    if not told:
+        assert materialize(paths, [arena_hands, another_run, trainer])["dealt"]
+        return
+    with pytest.raises(dg.Failure, match=f"this run dealt 60 hands, but another run has {told}.*HOME_DIR"):
+        materialize(paths, [arena_hands, another_run, trainer])
+
+
+def test_one_run_deals_at_a_time(paths: HomePaths) -> None:
+    """Prevents files of two deals side by side, with the roster of one."""
+    dealt: list[dict[str, object]] = []
+    other = threading.Thread(target=lambda: dealt.append(materialize(paths)))
+    with dealing(paths, print):
+        other.start()
+        other.join(3.0)
+        assert other.is_alive()
+        assert not files_of(paths)
+    other.join(60.0)
+    assert dealt[0]["dealt"]
+
+
+def test_who_waits_for_a_deal_is_told(paths: HomePaths) -> None:
+    """Prevents a run that looks dead."""
+    lines: list[str] = []
+
+    def deal_too() -> None:
+        with dealing(paths, lines.append):
+            lines.append("deals")
+
+    with dealing(paths, lines.append):
+        waiting = threading.Thread(target=deal_too)
+        waiting.start()
+        waiting.join(0.5)
+    waiting.join(10.0)
+    assert lines == ["another run deals hands into this home: waiting for it", "deals"]
 
 
 def test_own_hands_send_the_arena_away(paths: HomePaths) -> None:
