@@ -1,6 +1,15 @@
 """Numbers in sentences, for tables and log lines that people read."""
 
+from collections.abc import Sequence
+
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is one: ``1 hand``, ``1,234 hands``. Regular plurals only."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def first_of(items: Sequence[str], num_named: int = 3) -> str:
+    """Return the first items in a row and how many more there are: ``a; b; c; and 1,200 more``."""
+    named = [item.strip().rstrip(".") for item in items[:num_named]]
+    num_more = len(items) - len(named)
+    return "; ".join([*named, f"and {num_more:,} more"] if num_more else named)

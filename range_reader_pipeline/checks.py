@@ -12,11 +12,13 @@ import dagster as dg
 import numpy as np
 import numpy.typing as npt
 
+from range_reader_core.wording import counted, first_of
 from range_reader_pipeline import metadata
 from range_reader_pipeline.assets.encoded_shards import encoded_shards
 from range_reader_pipeline.data_config import BLOCK, DataChecksConfig, failed_files
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
+from range_reader_pipeline.told_checks import told
 
 MAX_REJECT_RATE: Final = 0.01
 SIGNIFICANCE: Final = 0.01
@@ -63,8 +65,8 @@ _SPECS: Final = [
         asset=encoded_shards,
         blocking=True,
         description=(
-            "No file was refused as a whole. One that cannot be read is often no hand history, or cut off while copying: it "
-            "blocks, unless failed_files says warn. Files of other games alone only warn."
+            "No file was refused as a whole. One that cannot be read or opened is often no hand history, or cut off while copying: "
+            "it blocks, unless failed_files says warn. Files of other games alone only warn, and so do links out of the folder."
         ),
     ),
 ]
@@ -85,22 +87,28 @@ def data_checks(
         raise dg.Failure(message, allow_retries=False)
     census = take_census(paths.data)
     counts = manifest["counts"]
-    context.log.info(f"checked {sum(census.num_reads.values())} reads of {sum(census.num_hands.values())} hands")
-    yield _counted_once(census.num_twice, census.twice_examples, census.num_hands, census.num_reads, counts)
-    yield dg.AssetCheckResult(
+    num_reads, num_hands = sum(census.num_reads.values()), sum(census.num_hands.values())
+    context.log.info(f"checked {counted(num_reads, 'read')} of {counted(num_hands, 'hand')} that can be learnt from")
+    results = [
+        _counted_once(census.num_twice, census.twice_examples, census.num_hands, census.num_reads, counts),
+        _none_shared(census.num_shared, census.num_hands),
+        _hidden_cards(paths),
+        _uniform(census.reads_by_source, census.reads_by_size),
+        _few_rejected(counts, paths.rejects),
+        _files_readable(paths, counts, does_block=failed_files(config) == BLOCK),
+    ]
+    yield from told(context.log, results)
+
+
+def _none_shared(num_shared: int, num_hands: dict[str, int]) -> dg.AssetCheckResult:
+    text = f"{counted(num_shared, 'hand')} in more than one split."
+    return dg.AssetCheckResult(
         check_name="splits_share_no_hand",
-        passed=census.num_shared == 0,
+        passed=num_shared == 0,
         severity=dg.AssetCheckSeverity.ERROR,
-        metadata={"shared_hands": census.num_shared, **{f"hands_{split}": count for split, count in census.num_hands.items()}},
-        description=f"{census.num_shared} hands are in more than one split. This is a bug; do not trust any grade.",
+        metadata={"shared_hands": num_shared, **{f"hands_{split}": count for split, count in num_hands.items()}},
+        description=text + (" This is a bug; do not trust any grade." if num_shared else ""),
     )
-    yield _hidden_cards(paths)
-    yield _uniform(census.reads_by_source, census.reads_by_size)
-    yield _few_rejected(counts, paths.rejects)
-    readable = _files_readable(counts, paths.rejects, does_block=failed_files(config) == BLOCK)
-    if not readable.passed and readable.severity is dg.AssetCheckSeverity.ERROR:
-        context.log.error(readable.description)
-    yield readable
 
 
 def _counted_once(
@@ -120,7 +128,8 @@ def _counted_once(
         severity=dg.AssetCheckSeverity.ERROR,
         metadata=entries,
         description=(
-            f"{num_twice} reads are there twice; {entries['hands']} hands in the shards, {entries['hands_encoded']} encoded. On "
+            f"{counted(num_twice, 'read')} there twice; {counted(entries['hands'], 'hand')} in the shards, "
+            f"{entries['hands_encoded']:,} encoded. On "
             "failure remove the folder data_versions in the home and materialize encoded_shards again."
         ),
     )
@@ -144,7 +153,10 @@ def _hidden_cards(paths: HomePaths) -> dg.AssetCheckResult:
         "reads_with_another_answer": count.num_other_cards,
         "reads_not_as_in_their_file": count.num_not_alike,
     }
-    text = f"{len(count.leaks)} of {count.num_compared} reads of {len(hands)} hands change with cards that nobody could see."
+    text = (
+        f"{len(count.leaks):,} of {counted(count.num_compared, 'read')} of {counted(len(hands), 'hand')} change with cards that "
+        "nobody could see."
+    )
     if count.leaks:
         entries["first"] = "; ".join(count.leaks[:3])
         text += " This is a bug; do not trust any grade."
@@ -194,6 +206,9 @@ def _few_rejected(counts: dict[str, Any], rejects: Path) -> dg.AssetCheckResult:
     num_records = counts["num_accepted"] + counts["num_rejected"]
     rate = counts["num_rejected"] / max(1, num_records)
     worst = sorted(counts["rejected_by_code"].items(), key=lambda item: (-item[1], item[0]))
+    reasons = ", ".join(f"{code} {count:,}" for code, count in worst[:MAX_EXAMPLES]) + (
+        ", ..." if len(worst) > MAX_EXAMPLES else ""
+    )
     entries: dict[str, Any] = {
         "reject_rate": rate,
         "threshold": MAX_REJECT_RATE,
@@ -207,40 +222,65 @@ def _few_rejected(counts: dict[str, Any], rejects: Path) -> dg.AssetCheckResult:
         passed=rate <= MAX_REJECT_RATE,
         severity=dg.AssetCheckSeverity.WARN,
         metadata=metadata.rounded(entries),
-        description=f"{rate:.2%} of {num_records} hands were refused; rejects.parquet gives file, line and reason of each.",
+        description=(
+            f"{rate:.2%} of {counted(num_records, 'hand')} refused"
+            + (f" ({reasons}); {_place(rejects)} gives file, line and reason of each." if worst else ".")
+        ),
     )
 
 
-def _files_readable(counts: dict[str, Any], rejects: Path, *, does_block: bool) -> dg.AssetCheckResult:
-    from range_reader_pipeline.refused_files import refused_files
+def _files_readable(paths: HomePaths, counts: dict[str, Any], *, does_block: bool) -> dg.AssetCheckResult:
+    from range_reader_pipeline.catalogue import read_catalogue
+    from range_reader_pipeline.refused_files import closed_files, refused_files
 
-    refused = refused_files(rejects)
+    refused = refused_files(paths.rejects)
+    closed = closed_files(read_catalogue(paths.ohh_files))
     num_failed, others = counts["num_failed_files"], list(refused.other_games)
-    text = f"{num_failed} of {counts['num_files']} files cannot be read as hand histories."
+    text = f"{num_failed:,} of {counted(counts['num_files'], 'file')} cannot be read as hand histories"
     if num_failed:
-        examples = [f"{name} ({why})" for name, why in list(refused.broken.items())[:MAX_EXAMPLES]]
-        text += f" {'; '.join(examples)}{'; ...' if len(refused.broken) > MAX_EXAMPLES else ''}"
-        text += ". Take them out of the folder, mend them or copy them again"
-        text += ", or set failed_files: warn (FAILED_FILES=warn) to go on without them." if does_block else "."
+        text += f": {_named(refused.broken)}. {_place(paths.rejects)} lists why, and so does `range-reader ingest <file>`"
+    text += "."
+    if closed.locked:
+        text += f" {counted(len(closed.locked), 'more file')} cannot be opened: {_named(closed.locked)}."
+    num_bad = num_failed + len(closed.locked)
+    if num_bad:
+        them = "it" if num_bad == 1 else "them"
+        text += f" Take {them} out of the folder, mend {them} or copy {them} again"
+        text += f", or set failed_files: warn (FAILED_FILES=warn) to go on without {them}." if does_block else "."
+    if closed.passed_over:
+        text += f" {counted(len(closed.passed_over), 'name')} of hand histories passed over: {_named(closed.passed_over)}."
     if others:
-        text += f" {len(others)} hold other games alone, which is no fault, but no hand of theirs is read: "
-        text += ", ".join(others[:MAX_EXAMPLES]) + (", ..." if len(others) > MAX_EXAMPLES else ".")
+        hold = "holds" if len(others) == 1 else "hold"
+        text += f" {counted(len(others), 'file')} {hold} other games alone, which is no fault, but no hand of theirs is read: "
+        text += f"{first_of(others, MAX_EXAMPLES)}."
     entries: dict[str, Any] = {
         "failed_files": num_failed,
+        "files_not_opened": len(closed.locked),
+        "files_passed_over": len(closed.passed_over),
         "files_of_other_games": len(others),
         "threshold": 0,
-        "rejects": dg.MetadataValue.path(str(rejects)),
+        "rejects": dg.MetadataValue.path(str(paths.rejects)),
     }
-    if refused.broken or others:
-        rows = [{"file": name, "why": why} for files in (refused.broken, refused.other_games) for name, why in files.items()]
+    groups = (refused.broken, closed.locked, closed.passed_over, refused.other_games)
+    rows: list[dict[str, metadata.Cell]] = [{"file": name, "why": why} for files in groups for name, why in files.items()]
+    if rows:
         entries["refused"] = metadata.table(rows)
     return dg.AssetCheckResult(
         check_name="every_file_readable",
-        passed=num_failed == 0 and not others,
-        severity=dg.AssetCheckSeverity.ERROR if num_failed and does_block else dg.AssetCheckSeverity.WARN,
+        passed=not (num_bad or closed.passed_over or others),
+        severity=dg.AssetCheckSeverity.ERROR if num_bad and does_block else dg.AssetCheckSeverity.WARN,
         metadata=entries,
         description=text,
     )
+
+
+def _named(files: dict[str, str]) -> str:
+    return first_of([f"{name} ({why})" for name, why in files.items()], MAX_EXAMPLES)
+
+
+def _place(rejects: Path) -> str:
+    """Return the file as a person finds it in the home."""
+    return f"{rejects.parent.name}/{rejects.name}"
 
 
 checks: Final = [data_checks]

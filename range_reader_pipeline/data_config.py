@@ -27,8 +27,8 @@ class OhhFilesConfig(dg.Config):
     folder: str = Field(
         default="",
         description=(
-            "Folder of hand histories, subfolders included: .ohh, .jsonl, .ndjson and .json files, each also .gz or .zst. "
-            "Empty: $RANGE_READER_OHH, else ohh/ in the home. The sensor watches that default and not what is set here."
+            "Folder of hand histories, subfolders included: .ohh, .jsonl, .ndjson, .json, .phh and .phhs files, each also .gz "
+            "or .zst. Empty: $RANGE_READER_OHH, else ohh/ in the home. The sensor watches that default and not what is set here."
         ),
     )
     settle_seconds: float = Field(

@@ -27,7 +27,7 @@ def clear_failures() -> Iterator[None]:
             {"code": code, "count": count} for code, count in sorted(error.reasons.items(), key=lambda item: -item[1])
         ]
         metadata = {"reasons": table(reasons)} if reasons else {}
-        listed = ", ".join(f"{row['code']} {row['count']}" for row in reasons[:8])
+        listed = ", ".join(f"{row['code']} {row['count']:,}" for row in reasons[:8])
         hint = f" Reasons: {listed}. docs/ingest.md explains the codes." if reasons else ""
         raise dg.Failure(f"{error}.{hint}", metadata=metadata, allow_retries=False) from error
     except OSError as error:

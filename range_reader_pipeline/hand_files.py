@@ -6,6 +6,7 @@ from pathlib import Path
 
 from range_reader_core.hand import CanonicalHand
 from range_reader_core.ohh_rejects import Reject
+from range_reader_core.wording import counted
 from range_reader_pipeline.notations import parse_hands
 from range_reader_pipeline.streams import HashingReader, PlainStream
 
@@ -53,7 +54,8 @@ def find_hand(path: Path, index: int) -> CanonicalHand:
         if num_hands == index:
             return parsed
         num_hands += 1
-    msg = f"{path} holds {num_hands} readable hands, so expected an index in 0..{num_hands - 1}, got {index}"
+    expected = "index 0" if num_hands == 1 else f"an index in 0..{num_hands - 1}"
+    msg = f"{path} holds {counted(num_hands, 'readable hand')}, so expected {expected}, got {index}"
     if not num_hands:
         msg = f"{path} holds no hand that can be read; `range-reader ingest {path}` says why"
     raise ValueError(msg)

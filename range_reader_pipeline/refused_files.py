@@ -1,7 +1,8 @@
 """Which files were refused as a whole, and why: those that are broken or no hand histories, and those of other games.
 
 The former want a person: a file that is cut off or no text is most likely not what its owner thinks it is. The latter are what
-they are, and nothing can be mended. Both are told from the rejects alone.
+they are, and nothing can be mended. Both are told from the rejects alone. Files that were never opened leave no rejects; those are
+told from the catalogue.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Final
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from range_reader_pipeline.catalogue import Catalogue, FileStatus
 from range_reader_pipeline.ingest import OTHER_GAMES
 
 FILE_CODES: Final = "FILE_"  # how a code begins that speaks of a whole file
@@ -22,6 +24,26 @@ class RefusedFiles:
 
     broken: dict[str, str]  # cannot be read: file name -> why
     other_games: dict[str, str]  # file name -> the codes of its records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedFiles:
+    """Names of hand histories that were not opened, in order, with the reasons."""
+
+    locked: dict[str, str]  # the file system refused, so hands are missing that somebody meant to give
+    passed_over: dict[str, str]  # links out of the folder or to nothing, pipes and the like, which are never opened
+
+
+def closed_files(catalogue: Catalogue) -> ClosedFiles:
+    """Return what the catalogue could not or would not open. Files still being written are neither: the next run takes them."""
+    reasons = {
+        kind: {entry.name: entry.reason for entry in catalogue.left_out if entry.status in kinds}
+        for kind, kinds in (
+            ("locked", (FileStatus.UNREADABLE,)),
+            ("passed_over", (FileStatus.OUTSIDE, FileStatus.IRREGULAR)),
+        )
+    }
+    return ClosedFiles(**reasons)
 
 
 def refused_files(rejects: Path) -> RefusedFiles:

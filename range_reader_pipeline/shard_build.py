@@ -15,8 +15,9 @@ from filelock import FileLock, Timeout
 
 from range_reader_core.encoder import EncodingCounts
 from range_reader_core.partition import SPLITS
+from range_reader_core.wording import counted, first_of
 from range_reader_pipeline.catalogue import Catalogue
-from range_reader_pipeline.ingest import FileOutcome, FileTask, ingest_files, open_cache
+from range_reader_pipeline.ingest import OTHER_GAMES, FileOutcome, FileTask, ingest_files, open_cache
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.publication import (
     Manifest,
@@ -29,6 +30,7 @@ from range_reader_pipeline.publication import (
     whole_manifest,
 )
 from range_reader_pipeline.reads_cache import CorruptCacheError, FileCounts, ReadsCache
+from range_reader_pipeline.refused_files import refused_files
 from range_reader_pipeline.rejects import rejects_version, write_rejects
 from range_reader_pipeline.repeats import Repeats, find_repeats
 from range_reader_pipeline.shuffle import ShuffleConfig, ShuffleResult, shuffle
@@ -114,14 +116,19 @@ def _build(
 
     def on_file(count: int, outcome: FileOutcome) -> None:
         if count % step == 0 or count == len(tasks):
-            on_progress(f"encoded {count} of {len(tasks)} files, last {outcome.name}")
+            on_progress(f"encoded {count:,} of {counted(len(tasks), 'file')}, last {outcome.name}")
 
     num_cached = sum(task.cache.counts(task.content) is not None for task in tasks)
     outcomes = ingest_files(tasks, pool, on_file)
     problems = {outcome.name: outcome.problem for outcome in outcomes if outcome.counts is None}
     used = {outcome.content: outcome.counts for outcome in outcomes if outcome.counts is not None}
-    _require_hands(used, problems)
     version = shards_version(list(used), config)
+    if used and not any(counts.encoding.num_hands for counts in used.values()):
+        # There will be no shards, but what was refused is what a person needs now.
+        _restore_rejects(
+            paths, tasks[0].cache, {task.content: task.name for task in tasks if task.content in used}, version, on_progress
+        )
+    _require_hands(used, problems, paths.rejects)
     reused = _reuse(paths, version)
     if reused is not None:
         return BuildResult(manifest=reused.manifest, is_reused=True, num_files_encoded=len(tasks) - num_cached, problems=problems)
@@ -162,25 +169,34 @@ def _reuse(paths: HomePaths, version: str) -> BuildResult | None:
 
 
 def _restore_rejects(paths: HomePaths, cache: ReadsCache, names: dict[str, str], version: str, on_progress: OnProgress) -> None:
-    """Write the rejects of a reused version again, if the cache still knows them."""
+    """Write the rejects of a version whose shards are not made now, if the cache still knows them."""
     try:
         repeats = find_repeats(cache, list(names))
         write_rejects(paths.rejects, cache, names, repeats, version)
     except CorruptCacheError as error:
-        on_progress(f"{paths.rejects} could not be restored: {error}")
+        on_progress(f"{paths.rejects} could not be written: {error}")
 
 
-def _require_hands(used: dict[str, FileCounts], problems: dict[str, str]) -> None:
+def _require_hands(used: dict[str, FileCounts], problems: dict[str, str], rejects: Path) -> None:
     reasons: dict[str, int] = {}
     for counts in used.values():
         for code, count in counts.by_code.items():
             reasons[code] = reasons.get(code, 0) + count
     if not used:
-        name, problem = next(iter(problems.items()))
-        msg = f"none of the {len(problems)} files can be read; the first, {name}: {problem}"
+        listed = first_of([f"{name} ({problem})" for name, problem in problems.items()])
+        msg = f"none of {counted(len(problems), 'file')} can be read: {listed}"
         raise NothingToReadError(msg, reasons)
+    files = counted(len(used), "file")
     if not any(counts.encoding.num_hands for counts in used.values()):
-        msg = f"not one hand was accepted from {len(used)} files" if reasons else f"the {len(used)} files hold no hands"
+        if not reasons:
+            msg = f"{files} {'holds' if len(used) == 1 else 'hold'} no hands"
+            raise NothingToReadError(msg, reasons)
+        refused = refused_files(rejects)
+        listed = first_of([f"{name} ({why})" for name, why in (refused.broken | refused.other_games).items()])
+        msg = f"not one hand was accepted from {files}: {listed}"
+        if reasons.keys() <= OTHER_GAMES:
+            msg = f"{files} with no hand of uncapped no-limit hold'em, only of other games, which are not read: {listed}"
+        msg += f". `range-reader ingest <file>` and {rejects} name every refused record"
         raise NothingToReadError(msg, reasons)
     if not any(counts.encoding.num_reads for counts in used.values()):
         msg = "hands were accepted, but none shows the cards of two players, so there is nothing to learn from"

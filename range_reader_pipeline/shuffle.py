@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from range_reader_core.partition import SPLITS
 from range_reader_core.tokens import FLOP, MAX_SEATS, RIVER
+from range_reader_core.wording import counted
 from range_reader_pipeline.reads_cache import ReadsCache
 from range_reader_pipeline.repeats import Repeats
 from range_reader_pipeline.runs import ROWS_READS, RUN_SCHEMA, Run, RunTask, SortedReads, make_runs, order_of, pieces_of
@@ -139,7 +140,8 @@ def shuffle(
             run_tasks = [replace(task, folder=None) for task in run_tasks]
         run_lists = workers.map(make_runs, run_tasks)
         runs = [run for part in run_lists for run in part]
-        on_progress(f"sorted {sum(sum(run.num_reads.values()) for run in runs)} reads into {len(runs)} runs")
+        num_reads = sum(sum(run.num_reads.values()) for run in runs)
+        on_progress(f"sorted {counted(num_reads, 'read')} into {counted(len(runs), 'run')}")
         tasks = []
         for split in SPLITS:
             (folder / split).mkdir(parents=True)
@@ -147,7 +149,7 @@ def shuffle(
             tasks += [_shard_task(split, index, count, runs, folder / split) for index in range(count)]
         step = max(1, len(tasks) // PROGRESS_STEPS)
         shards = workers.map(
-            _make_shard, tasks, lambda done, _: on_progress(f"wrote shard {done} of {len(tasks)}") if done % step == 0 else None
+            _make_shard, tasks, lambda done, _: on_progress(f"wrote shard {done:,} of {len(tasks):,}") if done % step == 0 else None
         )
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

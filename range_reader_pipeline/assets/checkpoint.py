@@ -15,6 +15,7 @@ from range_reader_pipeline.process import prepare_process
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.run_store import WEIGHTS_NAME
 from range_reader_pipeline.stages import GPU_POOL, GROUP, STAGE_TAG, TRAIN
+from range_reader_pipeline.told_checks import told
 from range_reader_pipeline.training_run import TRAINING_VERSION, TrainingOutcome, train_or_reuse
 
 NAME: Final = "checkpoint"
@@ -54,7 +55,7 @@ def checkpoint(
         check_own_deal(context, paths)
         outcome = train_or_reuse(paths, config, owner=f"Dagster run {context.run.run_id}", log=context.log, observe=observe)
     run, kept = outcome.run, outcome.kept
-    yield from model_checks.run_checks(run, outcome.found)
+    yield from told(context.log, model_checks.run_checks(run, outcome.found))
     if kept is None:
         raise dg.Failure(model_checks.nothing_to_keep(paths, run, outcome.found), allow_retries=False)
     compared = f"the first {counted(run.val_reads, 'val read')}, one forward each, as for every run"

@@ -52,6 +52,7 @@ def encoded_shards(
     counts = result.manifest["counts"]
     context.log.info(
         f"{counted(counts['num_hands'], 'hand')}, {counts['num_rejected']:,} rejected, {counted(counts['num_reads'], 'read')}"
+        + _without_reads(counts)
         + (", nothing changed" if result.is_reused else "")
     )
     entries = _metadata(paths, result.manifest)
@@ -59,6 +60,24 @@ def encoded_shards(
     entries["files_encoded"] = dg.MetadataValue.int(result.num_files_encoded)
     entries["seconds"] = dg.MetadataValue.float(round(time.monotonic() - begin_s, 2))
     return dg.MaterializeResult(data_version=dg.DataVersion(str(result.manifest["version"])), metadata=entries)
+
+
+def _without_reads(counts: dict[str, Any]) -> str:
+    """Say of how many hands the reads are, and why the others have none: the next lines of the log count the former alone."""
+    num_with = sum(counts["hands_by_split"].values())
+    num_without = counts["num_hands"] - num_with
+    if not num_without:
+        return ""
+    causes = {
+        "nobody put in a voluntary chip": counts["num_walks"],
+        "no two players' cards are known": counts["num_unlabelled_hands"],
+    }
+    # Repeated hands are in these numbers too, and hands whose cards `labels` leaves out are not: then the causes go without.
+    is_exact = sum(causes.values()) == num_without
+    told = [f"in {number:,} {cause}" if is_exact else cause for cause, number in causes.items() if number]
+    if sum(causes.values()) < num_without:
+        told.append("their cards were shown and not dealt (config labels)")
+    return f" of {counted(num_with, 'hand')}; {num_without:,} without a read: {(' and ' if is_exact else ' or ').join(told)}"
 
 
 def _catalogue(context: dg.AssetExecutionContext, paths: HomePaths) -> Catalogue:

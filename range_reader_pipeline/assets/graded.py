@@ -13,6 +13,7 @@ from range_reader_pipeline.failures import clear_failures
 from range_reader_pipeline.model_checks import Numbers
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.process import prepare_process
+from range_reader_pipeline.told_checks import told
 
 
 def graded_report(
@@ -67,6 +68,6 @@ def graded_report(
         version=version,
         is_reused=is_reused,
         seconds=time.monotonic() - begin_s,
-        check_results=checks(saved.numbers, ""),
+        check_results=told(context.log, checks(saved.numbers, "")),
         columns=columns,
     )

@@ -4,7 +4,7 @@ import time
 
 import dagster as dg
 
-from range_reader_core.wording import counted
+from range_reader_core.wording import counted, first_of
 from range_reader_pipeline import metadata
 from range_reader_pipeline.catalogue import Catalogue, FileEntry, HashMemo, list_folder, read_catalogue, scan, write_catalogue
 from range_reader_pipeline.data_config import OhhFilesConfig
@@ -48,9 +48,11 @@ def ohh_files(context: dg.AssetExecutionContext, config: OhhFilesConfig, home: H
         is_reused = _publish(paths, catalogue)
     num_files = len(catalogue.readable)
     context.log.info(
-        f"{counted(num_files, 'file')} in {catalogue.folder}, {len(catalogue.left_out)} left out"
+        f"{counted(num_files, 'file')} in {catalogue.folder}, {len(catalogue.left_out):,} left out"
         + (", nothing changed" if is_reused else "")
     )
+    if catalogue.left_out:
+        context.log.warning("left out: " + first_of([f"{entry.name} ({entry.reason})" for entry in catalogue.left_out]))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(catalogue.version),
         metadata=_metadata(paths, catalogue, is_reused=is_reused, seconds=time.monotonic() - begin_s),
@@ -83,9 +85,8 @@ def _scan(context: dg.AssetExecutionContext, paths: HomePaths, settle_seconds: f
         )
         raise dg.Failure(message, allow_retries=False)
     if not catalogue.readable:
-        first = catalogue.left_out[0]
-        message = (
-            f"none of {counted(len(catalogue.entries), 'file')} in {paths.ohh} can be read; the first, {first.name}: {first.reason}"
+        message = f"none of {counted(len(catalogue.entries), 'file')} in {paths.ohh} can be read: " + first_of(
+            [f"{entry.name}: {entry.reason}" for entry in catalogue.left_out]
         )
         raise dg.Failure(message, metadata={"left_out_files": _left_out_table(catalogue)}, allow_retries=False)
     return catalogue

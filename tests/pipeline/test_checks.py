@@ -1,5 +1,7 @@
 """The data checks pass on sound shards, and each fails on the fault it is there for."""
 
+import logging
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -82,8 +84,9 @@ def test_a_file_that_cannot_be_read_blocks_and_says_what_to_do(paths: HomePaths)
     assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.ERROR)
     text = result.description or ""
     assert "bad.ohh (FILE_NO_HANDS: every record was refused" in text
-    assert "Take them out of the folder" in text
+    assert "Take it out of the folder, mend it" in text
     assert "failed_files: warn" in text
+    assert "catalogue/rejects.parquet lists why, and so does `range-reader ingest <file>`" in text
     assert result.metadata["failed_files"].value == 1
 
 
@@ -107,8 +110,63 @@ def test_files_of_other_games_alone_warn(tmp_path: Path) -> None:
     result = evaluate(home)["every_file_readable"]
     assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "0 of 2 files cannot be read" in (result.description or "")
-    assert "1 hold other games alone" in (result.description or "")
+    assert "1 file holds other games alone" in (result.description or "")
     assert "omaha.ohh" in (result.description or "")
+
+
+def test_the_files_that_are_not_named_are_counted(tmp_path: Path) -> None:
+    """Three names and dots look like three files."""
+    home = home_with(tmp_path, {"a.ohh": random_hands(34, 60)})
+    for index in range(5):
+        (home.ohh / f"bad{index}.ohh").write_text(f'{{"no": {index}}}\n')
+    assert materialize(home, [ohh_files, encoded_shards]).success
+    text = evaluate(home)["every_file_readable"].description or ""
+    assert text.startswith("5 of 6 files cannot be read as hand histories: bad0.ohh (FILE_NO_HANDS: ")
+    assert "bad2.ohh" in text
+    assert "bad3.ohh" not in text
+    assert "; and 2 more. " in text
+    assert "Take them out" in text
+    assert ".." not in text
+
+
+def test_files_that_cannot_be_opened_block_and_links_elsewhere_warn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hands of a locked file are missing as those of a broken one are; nobody who links elsewhere has lost anything."""
+    home = home_with(tmp_path, {"a.ohh": random_hands(35, 60)})
+    (home.ohh / "gone.ohh").symlink_to("nowhere")
+    os.mkfifo(home.ohh / "pipe.ohh")
+    assert materialize(home, [ohh_files, encoded_shards]).success
+    result = evaluate(home)["every_file_readable"]
+    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
+    text = result.description or ""
+    assert "2 names of hand histories passed over: gone.ohh (a link to nothing, or removed meanwhile); pipe.ohh (not a" in text
+    assert "Take" not in text
+    (home.ohh / "loop.ohh").symlink_to("loop.ohh")  # refused by the file system, also where the tests run as root
+    assert materialize(home, [ohh_files, encoded_shards]).success
+    result = evaluate(home)["every_file_readable"]
+    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert "1 more file cannot be opened: loop.ohh (Too many levels of symbolic links)" in (result.description or "")
+    assert "Take it out" in (result.description or "")
+    assert [result.metadata[name].value for name in ("failed_files", "files_not_opened", "files_passed_over")] == [0, 1, 2]
+    warned = evaluate(home, DataChecksConfig(failed_files="warn"))["every_file_readable"]
+    assert (warned.passed, warned.severity) == (False, dg.AssetCheckSeverity.WARN)
+
+
+def test_what_does_not_pass_is_told_in_the_log(paths: HomePaths) -> None:
+    """On a terminal nothing else says that a file was left out, or that hands were refused."""
+    manifest = read_json(paths.data_manifest)
+    assert manifest is not None
+    manifest["counts"]["num_rejected"] = 50
+    write_json(paths.data_manifest, manifest)
+
+    def told(failed_files: str) -> dict[str, int]:
+        context = dg.build_asset_check_context()
+        lines: list[tuple[int, str]] = []
+        context.log.log = lambda level, message: lines.append((level, message))  # type: ignore[method-assign, assignment, misc]
+        list(data_checks(context, DataChecksConfig(failed_files=failed_files), HomeResource(home=str(paths.root))))  # type: ignore[arg-type]
+        return {message.split(" does not pass: ")[0]: level for level, message in lines if len(message) > 60}
+
+    assert told("warn") == {"few_hands_rejected": logging.WARNING, "every_file_readable": logging.WARNING}
+    assert told("block") == {"few_hands_rejected": logging.WARNING, "every_file_readable": logging.ERROR}
 
 
 def test_a_failed_file_stops_what_comes_after(tmp_path: Path) -> None:
@@ -216,6 +274,7 @@ def test_many_rejects_warn_with_reasons(paths: HomePaths) -> None:
     result = evaluate(paths)["few_hands_rejected"]
     assert not result.passed
     assert result.severity is dg.AssetCheckSeverity.WARN
+    assert "(REC_NOT_OHH 2, FILE_NO_HANDS 1); catalogue/rejects.parquet gives file" in (result.description or "")
     assert result.metadata["reasons"].records[0].data == {"code": "REC_NOT_OHH", "count": 2}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import polars as pl
 import pytest
 
 from range_reader_pipeline import shard_build
@@ -131,11 +132,41 @@ def test_all_rejected_is_a_failure_with_the_table_of_reasons(tmp_path: Path) -> 
     omaha = [ohh_line(hand).replace('"Holdem"', '"Omaha"') for hand in random_hands(1, 5)]
     (paths.ohh / "a.ohh").write_text("\n".join([*omaha, '{"ots": {}}']) + "\n")
     failure = failure_of(run(paths))
-    assert "not one hand was accepted from 1 files" in (failure.description or "")
+    assert "not one hand was accepted from 1 file: a.ohh (FILE_NO_HANDS: " in (failure.description or "")
     assert "GAME_TYPE 5" in (failure.description or "")
     rows = {row.data["code"]: row.data["count"] for row in failure.metadata["reasons"].value.records}
     assert rows["GAME_TYPE"] == 5
     assert rows["REC_NOT_OHH"] == 1
+
+
+def test_only_other_games_are_said_to_be_such(tmp_path: Path) -> None:
+    """Whoever plays Omaha should learn that it is not read, and not look for a fault in the files."""
+    paths = home_with(tmp_path, {})
+    omaha = [ohh_line(hand).replace('"Holdem"', '"Omaha"') for hand in random_hands(1, 5)]
+    (paths.ohh / "a.ohh").write_text("\n".join(omaha) + "\n")
+    message = failure_of(run(paths)).description or ""
+    assert message.startswith("1 file with no hand of uncapped no-limit hold'em, only of other games, which are not read: a.ohh")
+    assert pl.read_parquet(paths.rejects)["code"].to_list().count("GAME_TYPE") == 5
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ((500, 500, 0, 0), ""),
+        ((500, 407, 93, 0), " of 407 hands; 93 without a read: in 93 nobody put in a voluntary chip"),
+        (
+            (5, 1, 3, 1),
+            " of 1 hand; 4 without a read: in 3 nobody put in a voluntary chip and in 1 no two players' cards are known",
+        ),
+        ((5, 2, 3, 1), " of 2 hands; 3 without a read: nobody put in a voluntary chip or no two players' cards are known"),
+        ((5, 2, 0, 0), " of 2 hands; 3 without a read: their cards were shown and not dealt (config labels)"),
+    ],
+)
+def test_hands_without_a_read_are_told_with_their_cause(counts: tuple[int, int, int, int], text: str) -> None:
+    """The line on the checks counts fewer hands than were read, which looks like a loss."""
+    names = ("num_hands", "with_reads", "num_walks", "num_unlabelled_hands")
+    found = dict(zip(names, counts, strict=True))
+    assert encoded._without_reads({**found, "hands_by_split": {"train": found["with_reads"]}}) == text
 
 
 def test_no_catalogue_says_what_to_materialize(tmp_path: Path) -> None:
@@ -175,7 +206,7 @@ def test_progress_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert ohh_files_result.success
     context.log.info = logged.append  # type: ignore[method-assign]  # a fake in place of the log
     encoded_shards(context, EncodedShardsConfig(), HomeResource(home=str(paths.root)))
-    assert any(message.startswith("encoded 2 of 2 files") for message in logged)
+    assert any(message.startswith("encoded 2 of 2 files, last ") for message in logged)
     assert any(message.startswith("published version") for message in logged)
 
 

@@ -71,6 +71,19 @@ def test_files_that_are_left_out_are_shown_with_their_reason(tmp_path: Path) -> 
     assert row == {"file": "link.ohh", "status": "outside", "reason": "a link that leads out of the folder"}
 
 
+def test_left_out_files_are_named_in_the_log(tmp_path: Path) -> None:
+    """A number alone sends a person looking through thousands of files."""
+    paths = home_with(tmp_path, {"a.ohh": random_hands(1, 3)})
+    for index in range(5):
+        (paths.ohh / f"gone{index}.ohh").symlink_to("nowhere")
+    context = dg.build_asset_context()
+    warnings: list[str] = []
+    context.log.warning = warnings.append  # type: ignore[method-assign, assignment]  # a fake in place of the log
+    ohh_files(context, OhhFilesConfig(), HomeResource(home=str(paths.root)))
+    nothing = "(a link to nothing, or removed meanwhile)"
+    assert warnings == [f"left out: gone0.ohh {nothing}; gone1.ohh {nothing}; gone2.ohh {nothing}; and 2 more"]
+
+
 def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
     """It is the first thing that a newcomer meets."""
     paths = home_with(tmp_path, {})

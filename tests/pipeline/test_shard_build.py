@@ -125,8 +125,12 @@ def test_a_file_that_changes_between_catalogue_and_encoding_is_left_out_and_name
 @pytest.mark.parametrize(
     ("content", "message", "reasons"),
     [
-        ('{"ohh": {"x": 1}}\n{"no": 1}\n', "not one hand was accepted from 1 files", True),
-        ("\n\n", "hold no hands", False),
+        (
+            '{"ohh": {"x": 1}}\n{"no": 1}\n',
+            r"not one hand was accepted from 1 file: a\.ohh \(FILE_NO_HANDS: .*`range-reader ingest <file>`",
+            True,
+        ),
+        ("\n\n", "1 file holds no hands", False),
         (ohh_line(walk()) + "\n", "nothing to learn from", False),
     ],
 )
@@ -138,6 +142,7 @@ def test_nothing_usable_is_an_error_with_reasons(tmp_path: Path, content: str, m
         build(paths)
     assert bool(caught.value.reasons) is reasons
     assert not paths.data.exists()
+    assert (pl.read_parquet(paths.rejects)["file"].to_list() if reasons else []) == ["a.ohh"] * (3 if reasons else 0)
 
 
 def test_a_damaged_cache_entry_is_encoded_again(tmp_path: Path) -> None:
