@@ -75,6 +75,7 @@ run: $(STAMP) ## deal hands if there are none, materialize everything headless a
 	@$(BIN)/range-reader run $(if $(HANDS),--arena-hands $(HANDS))
 
 ui: $(STAMP) ## the Dagster UI on 127.0.0.1:PORT, with the sensor watching the folder
+	@$(BIN)/python -m range_reader_pipeline.ports '$(PORT)'
 	@PYTHONWARNINGS='ignore:Function `dev_command` is superseded' exec $(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
 
 test: $(STAMP) ## every test but the browser's

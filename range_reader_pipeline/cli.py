@@ -31,13 +31,13 @@ class HandsToDeal(click.IntRange):
         """Return the number.
 
         Raises:
-            click.BadParameter: it is none, or below the range.
+            click.UsageError: it is none, or below the range.
         """
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
             msg = f"HANDS (--arena-hands): expected a whole number of hands from {self.min} on, got {value!r}"
-            raise click.BadParameter(msg, param=param, ctx=ctx) from error
+            raise click.UsageError(msg, ctx=ctx) from error  # a BadParameter would name the option once more
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -124,14 +124,11 @@ def run(
     with _one_line_errors():
         from range_reader_core.inference import choose_device
         from range_reader_pipeline.arena_folder import will_deal
-        from range_reader_pipeline.config import TrainingConfig, core_train_config, first_look_minutes
+        from range_reader_pipeline.config import TrainingConfig, first_look_minutes
         from range_reader_pipeline.headless import run_everything
+        from range_reader_pipeline.preflight import check_folders, check_knobs
 
-        if paths.root.exists() and not paths.root.is_dir():
-            msg = f"{paths.root} is no folder; point HOME_DIR=<folder> (or RANGE_READER_HOME, or --home) at one"
-            raise ValueError(msg)
-
-        # A wrong preset, budget or device is said now, not after an hour of encoding.
+        check_folders(paths)
         has_gpu = choose_device(device).type == "cuda"
         if will_deal(paths):
             text = "no hand histories of yours there: the arena deals some"
@@ -139,7 +136,7 @@ def run(
                 training["train_minutes"] = budget
                 text += f", and the training takes {budget:g} minutes (--minutes or TRAIN_MINUTES= for longer)"
             console.print(text, highlight=False)
-        core_train_config(TrainingConfig(**training), has_gpu=has_gpu)
+        check_knobs(paths, TrainingConfig(**training), has_gpu=has_gpu)
         run_everything(paths, {"ops": ops}, console)
         _print_reports(paths, console)
 
@@ -238,19 +235,14 @@ def query(
         lines = hand_lines(hand, villain=villain, perspective=perspective)
         truth = villain_combo(hand, villain)
         lines += ["", *read_lines(trajectory, truth, num_top=top, is_every_step=show_steps, range_text=range_text)]
-        click.echo("\n".join(lines))
-        if html is not None:
+        if html is not None:  # before the answer is printed, so that an error is not its last line
             from range_reader_pipeline.hand_pages import hand_page
             from range_reader_pipeline.reading import static_prior
-            from range_reader_pipeline.storage import written_aside
 
             prior = static_prior(checkpoint or paths.checkpoint)
             page = hand_page(hand, trajectory, villain=villain, perspective=perspective, prior=prior)
-            is_new_folder = not html.parent.exists()
-            with written_aside(html) as aside:
-                aside.write_text(page, encoding="utf-8")
-            made = f" into the folder {html.parent}, which was not there before" if is_new_folder else ""
-            click.echo(f"\nwrote {html} ({len(page.encode()) / 1e3:.0f} kB){made}; open it in a browser")
+            lines += ["", _write_page(html, page)]
+        click.echo("\n".join(lines))
 
 
 @main.command()
@@ -303,11 +295,28 @@ def serve(checkpoint: Path | None, home: str | None, device: str, host: str, por
     with _one_line_errors():
         from range_reader_core.inference import RangeReader
         from range_reader_pipeline import service
+        from range_reader_pipeline.ports import bound_socket
         from range_reader_pipeline.reading import latest_reader
 
-        reader = RangeReader.load(checkpoint, device=device) if checkpoint else latest_reader(home, device)
-        click.echo(f"answering on http://{host}:{port} (Ctrl-C ends it)")
-        service.serve(reader, host=host, port=port)
+        with bound_socket(host, port, knob="--port N") as listener:
+            reader = RangeReader.load(checkpoint, device=device) if checkpoint else latest_reader(home, device)
+            click.echo(f"answering on http://{host}:{port} (Ctrl-C ends it)")
+            service.serve(reader, host=host, port=port, listener=listener)
+
+
+def _write_page(target: Path, page: str) -> str:
+    """Write a page, and return what to say of it."""
+    from range_reader_pipeline.storage import written_aside
+
+    is_new_folder = not target.parent.exists()
+    try:
+        with written_aside(target) as aside:
+            aside.write_text(page, encoding="utf-8")
+    except OSError as error:
+        msg = f"--html: {target} cannot be written ({error.strerror})"
+        raise click.ClickException(msg) from error
+    made = f" into the folder {target.parent}, which was not there before" if is_new_folder else ""
+    return f"wrote {target} ({len(page.encode()) / 1e3:.0f} kB){made}; open it in a browser"
 
 
 @contextmanager

@@ -45,15 +45,19 @@ def find_hand(path: Path, index: int) -> CanonicalHand:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it holds no such hand.
+        ValueError: it holds no such hand, or breaks off before it.
     """
     num_hands = 0
-    for parsed in parse_file(path):
-        if isinstance(parsed, Reject):
-            continue
-        if num_hands == index:
-            return parsed
-        num_hands += 1
+    try:
+        for parsed in parse_file(path):
+            if isinstance(parsed, Reject):
+                continue
+            if num_hands == index:
+                return parsed
+            num_hands += 1
+    except ValueError as error:
+        msg = f"{path}: {error}; before that it holds {counted(num_hands, 'readable hand')}"
+        raise ValueError(msg) from error
     expected = "index 0" if num_hands == 1 else f"an index in 0..{num_hands - 1}"
     msg = f"{path} holds {counted(num_hands, 'readable hand')}, so expected {expected}, got {index}"
     if not num_hands:

@@ -1,4 +1,4 @@
-"""All five assets in this process, recorded in the same Dagster instance that ``dagster dev`` shows.
+"""All assets in this process, recorded in the same Dagster instance that ``dagster dev`` shows.
 
 The instance is the one whose dagster.yaml lies in ``$DAGSTER_HOME``, the working directory or the clone. The run claims no pool
 slot: a killed process could not give it back and would block every training until a daemon frees it. The training lock, which dies
@@ -6,6 +6,7 @@ with its holder, keeps trainings apart instead. For the same reason a run that a
 """
 
 import os
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
@@ -16,6 +17,7 @@ import dagster as dg
 from filelock import FileLock, Timeout
 
 from range_reader_pipeline.definitions import build_definitions
+from range_reader_pipeline.liveness import PATIENCE_S, dead_run_ids, forget
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.terminal import terminal_logger
@@ -54,6 +56,7 @@ def run_everything(paths: HomePaths, run_config: Mapping[str, Any], console: "Co
     )
     with _records_explained(), _instance() as instance:
         end_dead_runs(instance)
+        sweep_locks(instance, paths)
         run_id = str(uuid.uuid4())
         with _alive(run_id):
             definitions.resolve_job_def(job).execute_in_process(
@@ -73,8 +76,28 @@ def end_dead_runs(instance: dg.DagsterInstance) -> None:
         try:
             with _lock(run.run_id).acquire(blocking=False):
                 instance.report_run_failed(run, "the process of this run is gone without having ended it: killed, or a power cut")
+                _lock_path(run.run_id).unlink(missing_ok=True)
         except Timeout:
             continue  # alive
+
+
+def sweep_locks(instance: dg.DagsterInstance, paths: HomePaths) -> None:
+    """Remove the lock files that killed processes have left, this instance's and the home's.
+
+    Those of a run that has not ended on record stay: by them the sensor ``dead_runs`` learns of its death.
+    """
+    before_s = time.time() - PATIENCE_S
+    for path in Path(_LOCKS).absolute().glob("*.lock"):
+        try:
+            with FileLock(path).acquire(blocking=False):
+                if path.stat().st_mtime < before_s:
+                    path.unlink(missing_ok=True)
+        except (Timeout, FileNotFoundError):
+            continue  # alive, or swept by another run
+    for run_id in dead_run_ids(paths):
+        run = instance.get_run_by_id(run_id)
+        if run is not None and run.is_finished:
+            forget(paths, run_id)
 
 
 @contextmanager
@@ -120,4 +143,8 @@ def _alive(run_id: str) -> Iterator[None]:
 
 
 def _lock(run_id: str) -> FileLock:
-    return FileLock(Path(_LOCKS).absolute() / f"{run_id}.lock")
+    return FileLock(_lock_path(run_id))
+
+
+def _lock_path(run_id: str) -> Path:
+    return Path(_LOCKS).absolute() / f"{run_id}.lock"

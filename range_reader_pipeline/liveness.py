@@ -47,6 +47,12 @@ def is_dead(paths: HomePaths, run_id: str, *, now_s: float | None = None) -> boo
     return age_s >= PATIENCE_S
 
 
+def dead_run_ids(paths: HomePaths) -> list[str]:
+    """Return the runs that ``is_dead`` of those whose lock files lie in the home."""
+    run_ids = sorted(path.stem for path in _lock_path(paths, "any").parent.glob("*.lock"))
+    return [run_id for run_id in run_ids if is_dead(paths, run_id)]
+
+
 def forget(paths: HomePaths, run_id: str) -> None:
     """Remove the lock file of a run that is dead."""
     _lock_path(paths, run_id).unlink(missing_ok=True)

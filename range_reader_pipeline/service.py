@@ -6,6 +6,7 @@ simulation, not for use at a table.
 """
 
 import functools
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, cast
@@ -140,6 +141,7 @@ def serve(
     port: int = DEFAULT_PORT,
     max_body_bytes: int = MAX_BODY_BYTES,
     max_requests_per_s: float = MAX_REQUESTS_PER_S,
+    listener: socket.socket | None = None,
 ) -> None:
     """Answer requests until interrupted.
 
@@ -149,6 +151,7 @@ def serve(
         port: TCP port.
         max_body_bytes: larger requests are answered 413.
         max_requests_per_s: what comes faster is answered 429.
+        listener: a socket that has the port already.
 
     Raises:
         ValueError: the port or a bound is out of range.
@@ -157,7 +160,8 @@ def serve(
         msg = f"expected a port in 1..65535 and bounds of at least 1, got {port}, {max_body_bytes}, {max_requests_per_s}"
         raise ValueError(msg)
     app = build_app(reader, max_body_bytes=max_body_bytes, max_requests_per_s=max_requests_per_s)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, limit_concurrency=MAX_CONNECTIONS)
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, limit_concurrency=MAX_CONNECTIONS)
+    uvicorn.Server(config).run(sockets=None if listener is None else [listener])
 
 
 def _estimate(reader: RangeReader, question: EstimateQuestion) -> tuple[OpponentRanges, Worlds | None]:

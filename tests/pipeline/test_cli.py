@@ -1,6 +1,7 @@
 """Claims about the command line: what it prints, and that a mistake costs one clear line."""
 
 import errno
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from range_reader_core.cards import COMBO_HAS_CARD, parse_card
 from range_reader_core.ranges import parse_range
 from range_reader_pipeline import cli, headless
 from range_reader_pipeline.cli import main
+from range_reader_pipeline.ports import bound_socket
 from tests.core.hands import random_hands, shown_cards_only, three_way_showdown
 from tests.pipeline.ohh_writer import write_ohh
 from tests.pipeline.trained import Chain
@@ -93,6 +95,32 @@ def test_query_says_that_it_made_the_pages_folder(trained: Chain, hand_file: Pat
     again = _query(trained, hand_file, "--html", target.with_name("again.html"))
     assert "wrote" in again.output
     assert "not there before" not in again.output
+
+
+def test_a_page_that_cannot_be_written_is_told_instead_of_an_answer(trained: Chain, hand_file: Path) -> None:
+    """Prevents an error under a page of answer, about a file that nobody named."""
+    target = hand_file / "below" / "hand.html"
+    result = _query(trained, hand_file, "--html", target)
+    _assert_one_line(result, 1, f"--html: {target} cannot be written")
+    assert ".tmp" not in result.output
+    assert "truth" not in result.output
+
+
+def test_a_cut_off_file_is_named(tmp_path: Path, hand_file: Path) -> None:
+    """Prevents "the compressed stream breaks off" of nobody knows what."""
+    path = tmp_path / "cut.ohh.gz"
+    path.write_bytes(gzip.compress(hand_file.read_bytes())[:-20])
+    _assert_one_line(_call("query", "--ohh", path, "--hand-index", 5, "--villain", 1), 1, f"{path}: ", "breaks off or is damaged")
+
+
+def test_serve_on_a_taken_port_says_so_before_it_says_that_it_answers() -> None:
+    """Prevents "answering on" of a service that does not."""
+    with bound_socket("127.0.0.1", 0, knob="") as other:
+        other.listen()
+        port = other.getsockname()[1]
+        result = _call("serve", "--port", port)
+    _assert_one_line(result, 1, f"port {port} is taken; --port N takes another")
+    assert "answering" not in result.output
 
 
 @pytest.mark.parametrize("notation", ["combos", "classes"])
@@ -254,6 +282,7 @@ def test_a_number_of_hands_that_is_none_names_both_knobs(hands: str) -> None:
     result = _call("run", "--arena-hands", hands)
     assert result.exit_code == 2
     assert f"HANDS (--arena-hands): expected a whole number of hands from 1 on, got '{hands}'" in result.output.replace("\n", " ")
+    assert "Invalid value" not in result.output
 
 
 def test_a_bug_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 """Claims about runs whose process is gone."""
 
+import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
-from range_reader_pipeline import liveness
+from range_reader_pipeline import headless, liveness
 from range_reader_pipeline.dead_runs import dead_runs
+from range_reader_pipeline.headless import sweep_locks
 from range_reader_pipeline.liveness import is_dead, shown_alive
 from range_reader_pipeline.paths import HomePaths, home_paths
 from range_reader_pipeline.resources import HomeResource
@@ -117,3 +120,28 @@ def test_a_run_shows_that_it_is_alive_from_its_first_step_to_its_last(paths: Hom
     result = dg.materialize([looks], instance=instance, resources={"home": HomeResource(home=str(paths.root))})
     assert seen == [[f"{result.run_id}.lock"]]
     assert not list((paths.root / "cache" / "alive").iterdir())
+
+
+def test_lock_files_of_killed_processes_are_swept(
+    paths: HomePaths, instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prevents a file for each kill, for ever; the sensor needs those of runs whose death nobody has noted."""
+    monkeypatch.chdir(tmp_path)
+    ended, unnoticed, alive = (
+        create_run_for_test(instance, run_id=str(uuid.uuid4()), status=status).run_id
+        for status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTED)
+    )
+    alive_folder, headless_folder = paths.root / "cache" / "alive", tmp_path / ".dagster_home" / "headless"
+    for folder in (alive_folder, headless_folder):
+        folder.mkdir(parents=True)
+        for run_id in (ended, unnoticed):
+            (folder / f"{run_id}.lock").touch()
+    with shown_alive(paths, alive), headless._alive(alive):
+        sweep_locks(instance, paths)
+        assert len(list(headless_folder.iterdir())) == 3  # it may be between making its file and holding it
+        hour_ago_s = time.time() - 3600
+        for path in (*alive_folder.iterdir(), *headless_folder.iterdir()):
+            os.utime(path, (hour_ago_s, hour_ago_s))
+        sweep_locks(instance, paths)
+        assert {path.stem for path in alive_folder.iterdir()} == {unnoticed, alive}
+        assert {path.stem for path in headless_folder.iterdir()} == {alive}
