@@ -8,7 +8,7 @@ simulation, not for use at a table.
 import functools
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Final, cast
 
 import msgspec
@@ -161,7 +161,8 @@ def serve(
         raise ValueError(msg)
     app = build_app(reader, max_body_bytes=max_body_bytes, max_requests_per_s=max_requests_per_s)
     config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, limit_concurrency=MAX_CONNECTIONS)
-    uvicorn.Server(config).run(sockets=None if listener is None else [listener])
+    with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+        uvicorn.Server(config).run(sockets=None if listener is None else [listener])
 
 
 def _estimate(reader: RangeReader, question: EstimateQuestion) -> tuple[OpponentRanges, Worlds | None]:
