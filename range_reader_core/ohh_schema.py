@@ -80,8 +80,8 @@ class OhhBetLimit(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=
     bet_cap: float
 
 
-class OhhHand(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """One hand; the fields with defaults never occur in the exact layout."""
+class HandHead(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """What a hand says before its rounds; chips in the file's unit."""
 
     spec_version: str
     site_name: str
@@ -100,6 +100,11 @@ class OhhHand(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True
     big_blind_amount: Chips
     ante_amount: Chips
     players: list[OhhPlayer]
+
+
+class OhhHand(HandHead, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """One hand."""
+
     rounds: list[OhhRound]
     pots: list[OhhPot]
 
@@ -130,26 +135,9 @@ class PlainRound(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=T
     actions: list[PlainAction]
 
 
-class PlainHand(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+class PlainHand(HandHead, gc=False, kw_only=True, forbid_unknown_fields=True):
     """An ``OhhHand`` of plain rounds."""
 
-    spec_version: str
-    site_name: str
-    network_name: str
-    internal_version: str
-    tournament: bool
-    game_number: str
-    start_date_utc: str | None
-    table_name: str
-    game_type: str
-    bet_limit: OhhBetLimit
-    table_size: int
-    currency: str
-    dealer_seat: int
-    small_blind_amount: Chips
-    big_blind_amount: Chips
-    ante_amount: Chips
-    players: list[OhhPlayer]
     rounds: list[PlainRound]
     pots: list[OhhPot]
 

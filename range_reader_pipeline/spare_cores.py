@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from range_reader_pipeline.workers import num_cores
+
 if TYPE_CHECKING:
     from range_reader_core.train_events import TrainEvent
 
@@ -50,8 +52,7 @@ class SpareCores:
             return
         others = (now.busy_s - self._last.busy_s - (now.own_s - self._last.own_s)) / (now.at_s - self._last.at_s)
         self._last = now
-        num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        wanted = min(max(int(num_cores - max(others, 0.0) + 1.0 - _NEEDED), 1), num_cores)
+        wanted = min(max(int(num_cores() - max(others, 0.0) + 1.0 - _NEEDED), 1), num_cores())
         if wanted != torch.get_num_threads():
             torch.set_num_threads(wanted)
 

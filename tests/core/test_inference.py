@@ -14,7 +14,6 @@ from range_reader_core.batching import Batch, DeviceReads, relabel
 from range_reader_core.checkpoint import CheckpointSidecar, save_checkpoint
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.evaluation import evaluate
-from range_reader_core.hand import CanonicalHand
 from range_reader_core.heads import FlatHead
 from range_reader_core.inference import ModelReader, RangeReader, choose_device, top_combos
 from range_reader_core.masks import is_live_combo, is_live_combo_at, is_supervised
@@ -55,15 +54,6 @@ def _averaged(model: RangeReaderModel, batch: Batch, num_relabelings: int = 24) 
 def _reader(model: RangeReaderModel | None = None) -> RangeReader:
     chosen = _model() if model is None else model
     return RangeReader(chosen, CheckpointSidecar(model=chosen.config), CPU)
-
-
-def _relabeled(hand: CanonicalHand, relabeling: int) -> CanonicalHand:
-    def moved(dealt: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(cards.relabel_card(card, relabeling) for card in dealt))
-
-    holes = [None if pair is None else (moved(pair)[0], moved(pair)[1]) for pair in hand.hole_cards]
-    events = tuple(event._replace(board=moved(event.board)) for event in hand.events)
-    return replace(hand, hole_cards=tuple(holes), events=events)
 
 
 class SuitCountModel(torch.nn.Module):
@@ -161,7 +151,7 @@ def test_a_belief_moves_with_the_suits_of_the_hand() -> None:
     reader, hand = _reader(), hands.three_way_showdown()
     belief = reader.belief(hand, villain=0, perspective=2)
     for relabeling in (1, 8, 23):
-        renamed = reader.belief(_relabeled(hand, relabeling), villain=0, perspective=2)
+        renamed = reader.belief(hands.relabeled(hand, relabeling), villain=0, perspective=2)
         np.testing.assert_allclose(renamed[PERM_COMBO[relabeling]], belief, rtol=1e-4, atol=1e-8)
 
 

@@ -12,20 +12,9 @@ from range_reader_core.hand import CanonicalHand, Event, EventKind
 from range_reader_core.inference import RangeReader, ReadRequest
 from range_reader_core.session import HandSession, hand_so_far, live_seats
 from tests.core import hands
-from tests.core.readers import random_model, random_reader
+from tests.core.readers import open_session, random_model, random_reader
 
 TOLERANCE = 1e-4
-
-
-def _session(reader: RangeReader, hand: CanonicalHand, perspective: int | None, num_relabelings: int) -> HandSession:
-    return reader.session(
-        stacks=hand.stacks,
-        button=hand.button,
-        big_blind=hand.big_blind,
-        hero=perspective,
-        hero_cards=None if perspective is None else hand.hole_cards[perspective],
-        num_relabelings=num_relabelings,
-    )
 
 
 def _check_every_step(
@@ -35,7 +24,7 @@ def _check_every_step(
     villains = [seat for seat in range(hand.num_players) if seat != perspective]
     requests = [ReadRequest(hand=hand, villain=villain, perspective=perspective) for villain in villains]
     full = dict(zip(villains, reader.trajectories(requests, num_relabelings), strict=True))
-    session = _session(reader, hand, perspective, num_relabelings)
+    session = open_session(reader, hand, perspective, num_relabelings)
     length = 2 * hand.num_players + 3  # positions through the hole slots
     num_compared = 0
     for index, event in enumerate(hand.events):
