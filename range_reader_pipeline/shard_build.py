@@ -34,8 +34,9 @@ from range_reader_pipeline.refused_files import refused_files
 from range_reader_pipeline.rejects import rejects_version, write_rejects
 from range_reader_pipeline.repeats import Repeats, find_repeats
 from range_reader_pipeline.shuffle import ShuffleConfig, ShuffleResult, shuffle
+from range_reader_pipeline.spare_cores import num_cores
 from range_reader_pipeline.storage import aside_path, sweep
-from range_reader_pipeline.workers import Workers, num_cores, workers
+from range_reader_pipeline.workers import Workers, workers
 
 LOCK_NOTICE_S: Final = 10.0
 SMALL_BYTES: Final = 4_000_000  # below this, starting worker processes costs more than they save

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from range_reader_pipeline.workers import num_cores
-
 if TYPE_CHECKING:
     from range_reader_core.train_events import TrainEvent
 
@@ -78,6 +76,11 @@ class SpareCores:
                 self.look()
 
         return report
+
+
+def num_cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _usage_on_linux() -> Usage | None:

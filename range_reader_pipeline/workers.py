@@ -31,11 +31,6 @@ class WorkerDiedError(RuntimeError):
     """A worker process was killed, most likely for want of memory."""
 
 
-def num_cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Workers:
     """A fixed number of worker processes, or the calling process where that number is 1."""
 
