@@ -159,7 +159,7 @@ def test_a_killed_process_resumes_to_the_same_end(reads: tuple[Reads, Reads], tm
     for after in (4, 9, 17, 30):
         process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), str(folder), str(after)], stdout=subprocess.PIPE)
         assert process.stdout is not None
-        process.stdout.readline()  # the child says so when it has taken this many steps, and goes on
+        process.stdout.readline()  # the child says so when it has taken this many steps, and goes on for five
         process.send_signal(signal.SIGKILL)
         num_kills += process.wait() == -signal.SIGKILL
         process.stdout.close()
@@ -172,6 +172,7 @@ def test_a_killed_process_resumes_to_the_same_end(reads: tuple[Reads, Reads], tm
 
 
 KILLED = """
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -186,6 +187,8 @@ data, folder, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 def tell(event):
     if isinstance(event, Progress) and event.step == after:
         print("now", flush=True)
+    if isinstance(event, Progress) and event.step == after + 5:
+        signal.pause()  # however late the kill comes
 
 config = replace(SMALL, max_steps=40, num_evaluations=20, save_every_s=1e-6, report_every_s=1e-9)
 run((load_reads(data / "train.npz"), load_reads(data / "val.npz")), folder, config, on_event=tell)
