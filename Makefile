@@ -62,13 +62,15 @@ FIND_PIP = if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/p
 	  else echo "'$(PYTHON)' has neither venv nor pip; on Debian: apt install python3-venv" >&2; exit 1; fi
 
 # Debian's python3 can come without ensurepip; then the system's pip installs into the bare environment.
-$(STAMP): pyproject.toml requirements.lock
+$(STAMP): pyproject.toml requirements.lock range_reader_core/_ohh_layout.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "range-reader needs Python 3.11 or newer as '$(PYTHON)'; try: make PYTHON=python3.11 ..." >&2; exit 1; }
 	@echo "setting up .venv (once; a few minutes, most of it PyTorch)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip .venv
 	@$(FIND_PIP); \
 	  $$pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@$(BIN)/python -c 'import range_reader_core._ohh_layout' 2>/dev/null || echo "notice: without a C compiler and Python's headers" \
+	  "(Debian: apt install gcc python3-dev) hand files take a third more time; nothing else differs. Later: touch pyproject.toml, make setup"
 	@touch $@
 
 run: $(STAMP) ## deal hands if there are none, materialize everything headless and print both tables

@@ -8,6 +8,7 @@ its own with an empty home, so its peak of memory is its own.
 """
 
 import argparse
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -70,6 +71,8 @@ def _measure(folder: Path, scratch: Path, repeats: int) -> None:
         by_source.values(), key=lambda group: sum(entry.size_bytes for entry in catalogue.entries if entry.name in set(group))
     )
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the beginning; speed on {len(speed)} files")
+    has_compiled = importlib.util.find_spec("range_reader_core._ohh_layout") is not None
+    print("plain lines are taken apart " + ("in C" if has_compiled else "by structs, without a C compiler"))
 
     every_file = replace(catalogue, entries=tuple(entry for entry in catalogue.entries if entry.name in set(speed)))
 

@@ -1,8 +1,10 @@
 """Lines in the exact layout -> flat tables of players, rounds, actions and pots, thousands of hands at a time.
 
-Typed structs are decoded and taken apart field by field, a few dozen hands at a time so that they stay in the cache of the
-processor (a file in 16.6 us a hand in groups of 48, 16.9 of 64, 16.4 of 96, 16.3 of 128; 2026-11). A line in which anything does
-not fit the tables is left out, for the careful way to read. What the numbers mean is ``ohh_plain``'s business.
+Lines in the layout to the letter are taken apart in C (``_ohh_layout``), which makes no objects of what a line is made of. Where
+keys stand in another order, or there was no compiler, typed structs are decoded and taken apart field by field, a few dozen hands
+at a time so that they stay in the cache of the processor (a file in 16.6 us a hand in groups of 48, 16.9 of 64, 16.4 of 96, 16.3
+of 128; 2026-11). A line in which anything does not fit the tables is left out, for the careful way to read. What the numbers mean
+is ``ohh_plain``'s business.
 
 Legend: ``H`` hands that fit, ``S`` seats, ``R`` rounds, ``A`` actions, ``W`` wins.
 """
@@ -17,14 +19,20 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from range_reader_core.cards import CARD_BY_NAME, COMBO_CARDS, NUM_CARDS
+from range_reader_core.cards import CARD_BY_NAME, COMBO_CARDS, NUM_CARDS, RANKS, SUITS
 from range_reader_core.ohh_actions import CODES
 from range_reader_core.ohh_records import Lines
-from range_reader_core.ohh_schema import CardName, PlainRecord, StreetName, decode_plain_lines, num_keys
+from range_reader_core.ohh_schema import MAX_CHIPS, CardName, PlainRecord, StreetName, decode_plain_lines, num_keys
 from range_reader_core.tokens import MAX_SEATS
+
+try:
+    from range_reader_core import _ohh_layout
+except ImportError:  # not installed, or without a compiler
+    _ohh_layout = None  # type: ignore[assignment]
 
 GROUP_LINES: Final = 96
 STREETS: Final[dict[StreetName, int]] = {"Preflop": 0, "Flop": 1, "Turn": 2, "River": 3, "Showdown": 4}
+MIN_PLAYERS: Final = 2
 NO_CARDS: Final = 0  # in action_combos; else a combo + 1
 
 Ints = npt.NDArray[np.int64]
@@ -68,8 +76,15 @@ def tables_of(lines: Lines, begin: int) -> OhhTables:
     """Return the hands of the lines that fit, without the first ``begin`` lines."""
     parts: list[_Part] = []
     starts, ends = lines.starts.tolist(), lines.ends.tolist()
-    for first in range(begin, lines.num_objects, GROUP_LINES):
-        _add_group(parts, lines, starts, ends, first, min(first + GROUP_LINES, lines.num_objects))
+    while begin < lines.num_objects:
+        if _ohh_layout is not None:
+            begin, *columns = _ohh_layout.take_apart(lines.text, lines.starts.data, lines.ends.data, begin)
+            parts.append(_Part(*columns))
+        # What does not fit to the letter seldom stands alone.
+        end = min(begin + GROUP_LINES, lines.num_objects)
+        if begin < end:
+            _add_group(parts, lines, starts, ends, begin, end)
+        begin = end
     return _joined(parts)
 
 
@@ -148,7 +163,7 @@ def _taken_apart(records: list[PlainRecord], text: memoryview, begin: int, *, ha
         [hand.pots for hand in hands],
     )
     num_players, num_rounds = bytes(map(len, players_of)), bytes(map(len, rounds_of))
-    if min(num_players) < 2 or max(num_players) > MAX_SEATS or not all(num_rounds):
+    if min(num_players) < MIN_PLAYERS or max(num_players) > MAX_SEATS or not all(num_rounds):
         return None
     players = list(chain.from_iterable(players_of))
     rounds = list(chain.from_iterable(rounds_of))
@@ -248,5 +263,7 @@ _ESCAPE: Final = ord("\\")
 _COMBO_OF_CARDS: Final = np.zeros((NUM_CARDS, NUM_CARDS), dtype=np.uint16)  # a combo + 1; 0 for a card twice
 _COMBO_OF_CARDS[COMBO_CARDS[:, 0], COMBO_CARDS[:, 1]] = np.arange(1, len(COMBO_CARDS) + 1)
 _COMBO_OF_CARDS[COMBO_CARDS[:, 1], COMBO_CARDS[:, 0]] = np.arange(1, len(COMBO_CARDS) + 1)
+if _ohh_layout is not None:
+    _ohh_layout.configure(CODES, STREETS, RANKS, SUITS, _COMBO_OF_CARDS.data, MIN_PLAYERS, MAX_SEATS, MAX_CHIPS)
 # A line in another layout; ids that are texts or beyond 64 bits; an amount or flag that is null; cards or streets of other names.
 _MISFITS: Final = (msgspec.DecodeError, RecursionError, TypeError, ValueError, KeyError, OverflowError, struct.error)
