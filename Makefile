@@ -50,6 +50,7 @@ help: ## list the targets and the knobs
 	@echo "  TRAIN_MINUTES=<n>   wall-clock budget of the training (default: the preset's own)"
 	@echo "  INIT_FROM=<what>    weights a training begins with: scratch, kept or kept_or_scratch (default: scratch)"
 	@echo "  MINUTES=<n> SEEDS=<n>  of each arm of bench-train (default: 15 and 2)"
+	@echo "  HELD_OUT=<share>    of all hands, which bench-train grades instead of training on them (default: 0.3)"
 	@echo "  FAILED_FILES=<what> block or warn: what a file does that cannot be read (default: block)"
 	@echo "  RETRAIN=<when>      at-once, nightly, never, or a share of more reads (default: 10%)"
 	@echo "  PORT=<n>            port of the Dagster UI on 127.0.0.1 (default: 3000)"
@@ -101,7 +102,7 @@ bench-read: $(STAMP) ## what reading hands costs against its goals, and the serv
 	@$(BIN)/python -m benchmarks.read $(if $(OHH),--ohh $(OHH))
 
 bench-train: $(STAMP) ## the default against the reference recipe at equal time on OHH=<folder>; an hour, goes on when killed
-	@$(BIN)/python -m benchmarks.train --minutes $(MINUTES) --seeds $(SEEDS)
+	@$(BIN)/python -m benchmarks.train --minutes $(MINUTES) --seeds $(SEEDS) $(if $(HELD_OUT),--held-out $(HELD_OUT))
 
 bench-switches: $(STAMP) ## what each switch of a training step is worth
 	@$(BIN)/python -m benchmarks.switches --compiled $(if $(wildcard $(HOME_DIR)/data),--home $(HOME_DIR))

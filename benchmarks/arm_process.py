@@ -10,18 +10,23 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from benchmarks.eager_reference import measure_speeds
+from range_reader_core.partition import TEST_SHARE, VAL_SHARE, hand_places
 from range_reader_core.presets import preset
+from range_reader_core.reads import Reads
 from range_reader_core.train_config import TrainConfig
 from range_reader_core.train_events import CompileFailed, Evaluated, Resumed, Started, TrainEvent
+from range_reader_core.validation import choose_reads
 from range_reader_pipeline.arms import BASELINES, Scoring, arm_folder, run_arm, score_baselines, with_last
 from range_reader_pipeline.shards import load_split
 from range_reader_pipeline.storage import write_json
 
 SPEED_NAME = "speed.json"
 SPEED_READS = 50_000
+HELD_OUT = "held-out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,8 @@ class Task:
     minutes: float = 0.0
     scored_reads: int = 0
     averaged_reads: int = 0  # 0: no suit-averaged scores
+    held_out: float = 0.0  # share of all hands that is taken from the training ones and graded
+    held_out_reads: int = 0
     speed_rounds: int = 0
     speed_round_s: float = 0.0
 
@@ -51,7 +58,13 @@ class Task:
 
     def folder(self) -> Path:
         """Return the arm's folder."""
-        return arm_folder(Path(self.root), self.preset, self.config(), Path(self.data).name)
+        return arm_folder(Path(self.root), self.preset, self.config(), self.data_version)
+
+    @property
+    def data_version(self) -> str:
+        """Return what is trained on: the version of the data, and what was held out of it."""
+        name = Path(self.data).name
+        return f"{name}-less-{self.held_out:g}" if self.held_out else name
 
     def scorings(self) -> list[Scoring]:
         """Return what is scored; the names carry the numbers, so another number is another scoring."""
@@ -59,6 +72,9 @@ class Task:
             Scoring(name=f"{split}_{self.scored_reads}", split=split, max_reads=self.scored_reads, num_relabelings=1)
             for split in ("val", "test")
         ]
+        if self.held_out:
+            name = f"{HELD_OUT}_{self.held_out_reads}"
+            scorings.append(Scoring(name=name, split=HELD_OUT, max_reads=self.held_out_reads, num_relabelings=1))
         if self.averaged_reads:
             name = f"test_{self.averaged_reads}_averaged"
             scorings.append(Scoring(name=name, split="test", max_reads=self.averaged_reads, num_relabelings=24))
@@ -94,6 +110,9 @@ def main() -> None:
         write_json(root / SPEED_NAME, measure_speeds(few, num_rounds=task.speed_rounds, round_s=task.speed_round_s, say=say))
         return
     reads = {split: load_split(folder, split) for split in ("train", "val", "test")}
+    if task.held_out:
+        reads["train"], held_out = without(reads["train"], task.held_out)
+        reads[HELD_OUT] = choose_reads(held_out, held_out.num_reads)
     if task.kind == BASELINES:
         score_baselines(root / BASELINES, reads, task.scorings(), has_trackers=True, device="cpu")
         return
@@ -104,12 +123,19 @@ def main() -> None:
         config,
         reads,
         with_last(task.scorings()),
-        data_version=folder.name,
+        data_version=task.data_version,
         device="cpu",
         on_event=listen,
         log=say,
     )
     say(f"done: {record.num_steps:,} steps, {record.reads_per_s:,.0f} reads/s, peak {record.peak_bytes / 1e9:.2f} GB")
+
+
+def without(reads: Reads, share: float) -> tuple[Reads, Reads]:
+    """Return training reads without a share of all hands, and the reads of these hands, which their hashes choose."""
+    place = hand_places(reads.hand_ids)[reads.hand_index]
+    is_held_out = place < VAL_SHARE + TEST_SHARE + share
+    return reads.take(np.flatnonzero(~is_held_out)), reads.take(np.flatnonzero(is_held_out))
 
 
 def as_argument(task: Task) -> str:

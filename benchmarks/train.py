@@ -4,9 +4,11 @@
 second of our code on the reference architecture against the eager reference recipe, by turns in one process; (b) both presets
 trained for equal time on the same reads, the two of a pair at the same time, each on a core of its own with one thread, cores
 swapped from seed to seed; (c) peak memory of those trainings. An arm is shown with the weights that its recipe keeps and with its
-last ones, because the reference keeps the highest of many noisy val mrr, which may be an early one. Results lie under
-HOME_DIR/bench_train; a killed run goes on there when started again, arm by arm, and a finished one is printed again. Needs two
-cores for (b) to be at the same time.
+last ones, because the reference keeps the highest of many noisy val mrr, which may be an early one. The test split, a twentieth
+of the hands, cannot tell two readers' mrr apart, so ``--held-out`` takes a share of all hands from the training ones, for both
+arms alike, and grades them: one read a hand and villain, several times as many hands. Results lie under HOME_DIR/bench_train; a
+killed run goes on there when started again, arm by arm, and a finished one is printed again. Needs two cores for (b) to be at
+the same time.
 """
 
 import argparse
@@ -35,17 +37,21 @@ def main() -> int:
     parser.add_argument(
         "--averaged-reads", type=int, default=3_000, help="of test, suit-averaged, which costs 24 forwards; 0: none"
     )
+    parser.add_argument("--held-out", type=float, default=0.3, help="share of all hands to grade instead of training on them")
+    parser.add_argument("--held-out-reads", type=int, default=60_000, help="of those, at most so many reads, a single forward")
     parser.add_argument("--speed-rounds", type=int, default=6)
     parser.add_argument("--speed-round-s", type=float, default=5.0)
     parser.add_argument("--table-only", action="store_true", help="print what is there")
     options = parser.parse_args()
+    if not 0.0 <= options.held_out <= 0.8:
+        parser.error(f"--held-out must be in 0..0.8, got {options.held_out:g}")
     paths = home_paths()
     prepare_process(paths)
     console = Console()
     if not options.table_only:
         run_everything(paths, {}, console, job="refresh_dataset")
     data = paths.data.resolve()
-    root = paths.root / "bench_train" / f"{data.name}-{core_version()}"
+    root = paths.root / "bench_train" / f"{data.name}-{core_version()}-{options.held_out:g}"
     root.mkdir(parents=True, exist_ok=True)
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0, 1]
 
@@ -60,6 +66,8 @@ def main() -> int:
             minutes=options.minutes,
             scored_reads=options.scored_reads,
             averaged_reads=options.averaged_reads,
+            held_out=options.held_out,
+            held_out_reads=options.held_out_reads,
             speed_rounds=options.speed_rounds,
             speed_round_s=options.speed_round_s,
         )

@@ -109,7 +109,7 @@ def _ratio(ours: ComparedArm, best: ComparedArm) -> str:
 def _print_memory(records: list[ArmRecord]) -> None:
     peak = max(record.peak_bytes for record in records) / 1e9
     print(
-        f"\n(c) peak memory of training on all {records[0].num_train_reads:,} reads: {peak:.2f} GB; goal {MEMORY_GOAL_GB:g}: "
+        f"\n(c) peak memory, all reads loaded, {records[0].num_train_reads:,} trained on: {peak:.2f} GB; goal {MEMORY_GOAL_GB:g}: "
         f"{reached(peak <= MEMORY_GOAL_GB)}"
     )
 
