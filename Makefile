@@ -43,7 +43,7 @@ endif
 help: ## list the targets and the knobs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo "  OHH=<folder>        hand histories to read (default: HOME_DIR/ohh)"
+	@echo "  OHH=<folder>        hand histories to read, or s3://bucket/folder, gs://... (default: HOME_DIR/ohh)"
 	@echo "  HANDS=<n>           hands to deal where there are none (default: 20000)"
 	@echo "  HOME_DIR=<folder>   where everything made is kept (default: range_reader_home)"
 	@echo "  PRESET=<name>       tiny, cpu, base, reference, reference_cpu (default: base with a CUDA GPU, else cpu)"

@@ -84,8 +84,11 @@ class Catalogue:
 
     @cached_property
     def listing_version(self) -> str:
-        """A version of names, sizes and times, which is known without reading a file."""
-        text = "\n".join(f"{entry.name}\t{entry.size_bytes}\t{entry.mtime_ns}\t{entry.status}" for entry in self.entries)
+        """A version of names, sizes and times, which is known without reading a file, and the same once it was read."""
+        known = {FileStatus.PENDING: FileStatus.OK}
+        text = "\n".join(
+            f"{entry.name}\t{entry.size_bytes}\t{entry.mtime_ns}\t{known.get(entry.status, entry.status)}" for entry in self.entries
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

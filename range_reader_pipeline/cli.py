@@ -60,7 +60,10 @@ def main() -> None:
 @click.option(
     "--ohh",
     metavar="FOLDER",
-    help="Hand histories: .ohh .jsonl .ndjson .json .phh .phhs, each also .gz or .zst. Default: $RANGE_READER_OHH, else HOME/ohh.",
+    help=(
+        "Hand histories: .ohh .jsonl .ndjson .json .phh .phhs, each also .gz or .zst; a folder, or one in an object store such as "
+        "s3://bucket/hands (docs/scale.md). Default: $RANGE_READER_OHH, else HOME/ohh."
+    ),
 )
 @click.option(
     "--home", metavar="FOLDER", help="Where everything made is kept. Default: $RANGE_READER_HOME, else ./range_reader_home."
@@ -120,7 +123,7 @@ def run(
     ops |= {name: {"config": {"device": device}} for name in ("stratified_eval", "sharpening_report", "range_report")}
     if arena_hands is not None:
         ops["arena_hands"] = {"config": {"hands": arena_hands}}
-    console.print(f"hand histories  {paths.ohh}\nhome            {paths.root}", highlight=False)
+    console.print(f"hand histories  {paths.ohh_source}\nhome            {paths.root}", highlight=False)
     with _one_line_errors():
         from range_reader_core.inference import choose_device
         from range_reader_pipeline.arena_folder import will_deal

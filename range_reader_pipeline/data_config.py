@@ -28,13 +28,17 @@ class OhhFilesConfig(dg.Config):
         default="",
         description=(
             "Folder of hand histories, subfolders included: .ohh, .jsonl, .ndjson, .json, .phh and .phhs files, each also .gz "
-            "or .zst. Empty: $RANGE_READER_OHH, else ohh/ in the home. The sensor watches that default and not what is set here."
+            "or .zst. Empty: $RANGE_READER_OHH, else ohh/ in the home. The sensor watches that default and not what is set here. "
+            "A URL is given where the server is started (OHH=, RANGE_READER_OHH), and not here."
         ),
     )
     settle_seconds: float = Field(
         default=0.0,
         ge=0.0,
-        description="Leave out files that changed within so many seconds, since somebody may still be writing them; 0 takes all.",
+        description=(
+            "Leave out files that changed within so many seconds, since somebody may still be writing them; 0 takes all. Those of "
+            "an object store are all taken, since it shows none before it is whole."
+        ),
     )
 
 

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 import dagster as dg
 
 from range_reader_pipeline.metadata import Cell, table
+from range_reader_pipeline.object_store import StoreError
 from range_reader_pipeline.storage import explain_os_error
 
 
 @contextmanager
 def clear_failures() -> Iterator[None]:
-    """Turn what can go wrong with folders, disks and hand histories into ``dg.Failure``; other errors are bugs and pass.
+    """Turn what can go wrong with folders, stores, disks and hand histories into ``dg.Failure``; other errors are bugs and pass.
 
     Raises:
         dagster.Failure: with what to do; never retried, since it would fail again.
@@ -30,6 +31,8 @@ def clear_failures() -> Iterator[None]:
         listed = ", ".join(f"{row['code']} {row['count']:,}" for row in reasons[:8])
         hint = f" Reasons: {listed}. docs/ingest.md explains the codes." if reasons else ""
         raise dg.Failure(f"{error}.{hint}", metadata=metadata, allow_retries=False) from error
+    except StoreError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
     except OSError as error:
         raise dg.Failure(explain_os_error(error), allow_retries=False) from error
     except WorkerDiedError as error:

@@ -49,7 +49,7 @@ def run_everything(paths: HomePaths, run_config: Mapping[str, Any], console: "Co
         Whatever an asset raised; the run is recorded as failed.
     """
     definitions = build_definitions(
-        resources={"home": HomeResource(home=str(paths.root), ohh=str(paths.ohh))},
+        resources={"home": HomeResource(home=str(paths.root), ohh=paths.ohh_source)},
         loggers={"terminal": terminal_logger(console)},
         sensors=[],
         schedules=[],

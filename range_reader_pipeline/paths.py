@@ -1,11 +1,13 @@
 """RANGE_READER_HOME and what lies under it: the one place that knows where a file of the pipeline is kept.
 
 Two environment variables are read, when they are needed and never at import: ``RANGE_READER_HOME`` (everything that is written
-lies below it) and ``RANGE_READER_OHH`` (the folder of hand histories, only ever read). Paths are absolute, because a run's
-working directory is the server's. Nothing here reads or removes data.
+lies below it) and ``RANGE_READER_OHH`` (the folder of hand histories, only ever read, or its URL in an object store, of which the
+home holds a copy). Paths are absolute, because a run's working directory is the server's. Nothing here reads or removes data.
 """
 
+import hashlib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,8 @@ HOME_VARIABLE: Final = "RANGE_READER_HOME"
 OHH_VARIABLE: Final = "RANGE_READER_OHH"
 DEFAULT_HOME: Final = "range_reader_home"
 
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
 
 @dataclass(frozen=True, slots=True)
 class HomePaths:
@@ -22,6 +26,7 @@ class HomePaths:
 
     root: Path  # RANGE_READER_HOME, absolute
     ohh: Path  # the folder of hand histories, absolute; under the root unless told otherwise
+    ohh_url: str = ""  # where an object store has them; ``ohh`` is then the local copy, see ``mirror.py``
 
     @property
     def arena(self) -> Path:
@@ -104,6 +109,21 @@ class HomePaths:
         return self.root / "data_versions"
 
     @property
+    def mirror(self) -> Path:
+        """Folder of the local copy of the hand histories at a URL, and of what is known about it; one a URL."""
+        return _mirror(self.root, self.ohh_url)
+
+    @property
+    def mirror_index(self) -> Path:
+        """Which objects the local copy was made from."""
+        return self.mirror / "index.json"
+
+    @property
+    def mirror_lock(self) -> Path:
+        """Held by the one run that fetches."""
+        return self.mirror / "mirror.lock"
+
+    @property
     def ingest_lock(self) -> Path:
         """Held by the one run that encodes and publishes."""
         return self.root / "cache" / "ingest.lock"
@@ -149,19 +169,37 @@ class HomePaths:
         """Whether hand histories are looked for in the home itself."""
         return self.ohh == self.root / "ohh"
 
+    @property
+    def ohh_source(self) -> str:
+        """Where hand histories come from, as a person names it: a folder or a URL."""
+        return self.ohh_url or str(self.ohh)
+
 
 def home_paths(*, home: str | None = None, ohh: str | None = None, environment: Mapping[str, str] | None = None) -> HomePaths:
     """Return the paths of a home: an argument wins over the environment, which wins over the defaults.
 
     Args:
         home: the home folder, ``./range_reader_home`` by default.
-        ohh: the folder of hand histories, ``<home>/ohh`` by default.
+        ohh: the folder of hand histories or its URL, ``<home>/ohh`` by default.
         environment: what to look variables up in, the process's own by default. Empty values count as unset.
     """
     variables = os.environ if environment is None else environment
     root = _absolute(home or variables.get(HOME_VARIABLE) or DEFAULT_HOME)
     folder = ohh or variables.get(OHH_VARIABLE)
+    if folder and is_url(folder):
+        scheme, _, rest = folder.partition("://")
+        url = f"{scheme.lower()}://{rest.rstrip('/')}"
+        return HomePaths(root=root, ohh=_mirror(root, url) / "hands", ohh_url=url)
     return HomePaths(root=root, ohh=_absolute(folder) if folder else root / "ohh")
+
+
+def is_url(folder: str) -> bool:
+    """Tell whether what a person gave for a folder is a URL."""
+    return _URL.match(folder) is not None
+
+
+def _mirror(root: Path, url: str) -> Path:
+    return root / "cache" / "ohh_mirror" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 def _absolute(folder: str) -> Path:

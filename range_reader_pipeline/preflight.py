@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from range_reader_pipeline.config import INIT_FROM_VARIABLE, KEPT, TrainingConfig, core_train_config, init_from
 from range_reader_pipeline.data_config import DataChecksConfig, failed_files
+from range_reader_pipeline.object_store import check_url
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.retraining import policy_of
 from range_reader_pipeline.storage import link_target
@@ -17,7 +18,8 @@ def check_folders(paths: HomePaths) -> None:
     """Make sure that the home can be made and the hand histories looked for.
 
     Raises:
-        ValueError: a file is where a folder should be, or hand histories are said to lie where nothing is.
+        ValueError: a file is where a folder should be, or hand histories are said to lie where nothing is, or at a URL that cannot
+            be read here.
     """
     for folder in (paths.root, *paths.root.parents):
         if folder.exists():
@@ -25,6 +27,9 @@ def check_folders(paths: HomePaths) -> None:
                 msg = f"{folder} is no folder; point HOME_DIR=<folder> (or RANGE_READER_HOME, or --home) at one"
                 raise ValueError(msg)
             break
+    if paths.ohh_url:
+        check_url(paths.ohh_url)
+        return
     if paths.is_default_ohh or paths.ohh.is_dir():
         return
     if paths.ohh.exists():

@@ -21,7 +21,9 @@ class HomeResource(dg.ConfigurableResource[HomePaths]):
     home: str = Field(
         default="", description="Folder for everything the pipeline writes; empty: $RANGE_READER_HOME, else ./range_reader_home."
     )
-    ohh: str = Field(default="", description="Folder of hand histories; empty: $RANGE_READER_OHH, else ohh/ in the home.")
+    ohh: str = Field(
+        default="", description="Folder of hand histories, or its URL; empty: $RANGE_READER_OHH, else ohh/ in the home."
+    )
 
     def paths(self, ohh: str = "") -> HomePaths:
         """Return the paths of the home, as the environment has them now; ``ohh`` is a folder of hand histories that wins."""

@@ -10,7 +10,7 @@ seen.
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
@@ -20,6 +20,8 @@ from range_reader_core.wording import counted
 from range_reader_pipeline.catalogue import Catalogue, FileStatus, HashMemo, list_folder, scan
 from range_reader_pipeline.data_config import SETTLE_SECONDS, OhhFilesConfig
 from range_reader_pipeline.jobs import everything, refresh_dataset, train_and_evaluate
+from range_reader_pipeline.mirror import look
+from range_reader_pipeline.object_store import StoreError
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.retraining import Policy, Shards, When, decide_training, policy_of
@@ -39,6 +41,7 @@ INTERVAL_SECONDS: Final = 30
 MAX_HOLD_SECONDS: Final = 120.0  # files that come or grow all the time hold the others up no longer than this
 MAX_ATTEMPTS: Final = 3
 HASH_BYTES_PER_TICK: Final = 500_000_000  # about half a second; what is not hashed counts as changed
+STORE_TIMEOUT_S: Final = 30.0  # an object store lists about 10,000 objects a second; a tick has a deadline of minutes
 
 RUNS_LOOKED_AT: Final = 20
 
@@ -166,16 +169,20 @@ def state_names(seen: Catalogue) -> frozenset[str]:
     minimum_interval_seconds=INTERVAL_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description=(
-        "Watches the folder of hand histories. When its contents differ from what the shards were made from, and every file has "
-        "been quiet for a while, it has them encoded, once per state. Training follows when RANGE_READER_RETRAIN says so: at-once, "
-        "nightly, never, or once there are so many more reads (10% by default). Each tick says what it saw."
+        "Watches the folder of hand histories, or lists it where an object store has it. When its contents differ from what the "
+        "shards were made from, and every file has been quiet for a while, it has them encoded, once per state. Training "
+        "follows when RANGE_READER_RETRAIN says so: at-once, nightly, never, or once there are so many more reads (10% by "
+        "default). Each tick says what it saw."
     ),
 )
 def ohh_folder(context: dg.SensorEvaluationContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
     """Compare the folder with the shards."""
     paths = home.paths()
     now_ns = time.time_ns()
-    seen = _look(paths, now_ns)
+    try:
+        seen = _look_at_store(paths, now_ns) if paths.ohh_url else _look(paths, now_ns)
+    except StoreError as error:
+        return dg.SkipReason(f"{error}; the next tick asks again")
     try:
         shards = shards_on_record(paths)
     except ValueError as error:  # such shards are not believed, and what is asked for below makes them again
@@ -219,9 +226,36 @@ def _look(paths: HomePaths, now_ns: int) -> Catalogue:
     except FileNotFoundError as error:
         msg = f"the folder of hand histories {paths.ohh} is gone; the shards are left as they are"
         raise FileNotFoundError(msg) from error
+    return _hashed(paths, listing, now_ns, SETTLE_SECONDS)
+
+
+def _look_at_store(paths: HomePaths, now_ns: int) -> Catalogue:
+    """Return what an object store holds now: what was fetched is hashed, the rest is PENDING or has just come.
+
+    Raises:
+        StoreError: the store does not answer, or holds no hand histories.
+    """
+    listing, others = look(paths, timeout_s=STORE_TIMEOUT_S)
+    seen = _hashed(paths, listing, now_ns, 0.0)  # files fetched a moment ago are young and whole
+    reason = f"came less than {SETTLE_SECONDS:g} s ago"
+    others = tuple(
+        replace(entry, status=FileStatus.UNSETTLED, reason=reason)
+        if entry.status is FileStatus.PENDING and now_ns - entry.ctime_ns < SETTLE_SECONDS * 1e9
+        else entry
+        for entry in others
+    )
+    entries = sorted((*seen.entries, *others), key=lambda entry: entry.name)
+    if not entries:
+        msg = f"no hand histories in {paths.ohh_url}"
+        raise StoreError(msg)
+    return replace(seen, entries=tuple(entries))
+
+
+def _hashed(paths: HomePaths, listing: Catalogue, now_ns: int, settle_seconds: float) -> Catalogue:
+    """Return a listing with hashes, as far as a tick's time goes."""
     memo = HashMemo.load(paths.hash_memo, paths.ohh)
     known = dict(memo.hashes)
-    seen = scan(listing, memo, now_ns=now_ns, settle_seconds=SETTLE_SECONDS, max_bytes=HASH_BYTES_PER_TICK)
+    seen = scan(listing, memo, now_ns=now_ns, settle_seconds=settle_seconds, max_bytes=HASH_BYTES_PER_TICK)
     if memo.hashes != known:
         memo.save(paths.hash_memo)
     return seen

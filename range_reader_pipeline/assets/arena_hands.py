@@ -112,7 +112,7 @@ def _why_not(config: ArenaConfig, paths: HomePaths) -> str:
     if config.when == "never":
         return "the configuration says never"
     if not paths.is_default_ohh:
-        return f"hand histories are read from {paths.ohh}"
+        return f"hand histories are read from {paths.ohh_source}"
     if config.when == "auto" and (files := foreign_files(paths)):
         return f"{counted(len(files), 'hand history file')} of your own in {paths.ohh} (the first: {files[0]})"
     return ""

@@ -9,7 +9,8 @@ from range_reader_pipeline import metadata
 from range_reader_pipeline.catalogue import Catalogue, FileEntry, HashMemo, list_folder, read_catalogue, scan, write_catalogue
 from range_reader_pipeline.data_config import OhhFilesConfig
 from range_reader_pipeline.failures import clear_failures
-from range_reader_pipeline.paths import HomePaths
+from range_reader_pipeline.mirror import Mirrored, mirror
+from range_reader_pipeline.paths import HomePaths, is_url
 from range_reader_pipeline.resources import HomeResource
 from range_reader_pipeline.stages import DATA, GROUP, STAGE_TAG
 from range_reader_pipeline.storage import write_json
@@ -34,39 +35,44 @@ COLUMNS = {
     code_version=CATALOGUE_VERSION,
     description=(
         "**What:** one row per Open Hand History file: name, size, content hash, and whether it is read or why not.\n\n"
-        "**From:** the folder of hand histories. A file is known by its bytes, so renaming or touching one changes nothing.\n\n"
+        "**From:** the folder of hand histories, or a copy of it that is fetched from an object store first. A file is known by "
+        "its bytes, so renaming or touching one changes nothing.\n\n"
         "**Read it:** `left_out` should be 0; `newest` shows what arrived last."
     ),
 )
 def ohh_files(context: dg.AssetExecutionContext, config: OhhFilesConfig, home: HomeResource) -> dg.MaterializeResult[None]:
     """Catalogue the folder of hand histories."""
     begin_s = time.monotonic()
+    if is_url(config.folder):
+        message = "config folder: expected a folder; a URL is given where the server is started (OHH=<url>, or RANGE_READER_OHH)"
+        raise dg.Failure(message, allow_retries=False)
     paths = home.paths(config.folder)
     with clear_failures():
         paths.create()
-        catalogue = _scan(context, paths, config.settle_seconds)
+        mirrored = mirror(paths, context.log.info) if paths.ohh_url else None
+        catalogue = _scan(context, paths, config.settle_seconds, mirrored)
         is_reused = _publish(paths, catalogue)
     num_files = len(catalogue.readable)
     context.log.info(
-        f"{counted(num_files, 'file')} in {catalogue.folder}, {len(catalogue.left_out):,} left out"
+        f"{counted(num_files, 'file')} in {paths.ohh_source}, {len(catalogue.left_out):,} left out"
         + (", nothing changed" if is_reused else "")
     )
     if catalogue.left_out:
         context.log.warning("left out: " + first_of([f"{entry.name} ({entry.reason})" for entry in catalogue.left_out]))
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(catalogue.version),
-        metadata=_metadata(paths, catalogue, is_reused=is_reused, seconds=time.monotonic() - begin_s),
-    )
+    entries = _metadata(paths, catalogue, is_reused=is_reused, seconds=time.monotonic() - begin_s)
+    if mirrored is not None:
+        entries |= _fetched(paths, mirrored)
+    return dg.MaterializeResult(data_version=dg.DataVersion(catalogue.version), metadata=entries)
 
 
-def _scan(context: dg.AssetExecutionContext, paths: HomePaths, settle_seconds: float) -> Catalogue:
+def _scan(context: dg.AssetExecutionContext, paths: HomePaths, settle_seconds: float, mirrored: Mirrored | None) -> Catalogue:
     """Return the catalogue of the folder.
 
     Raises:
         dagster.Failure: there is no folder, or no file in it that can be read.
     """
     try:
-        listing = list_folder(paths.ohh, skip=paths.root)
+        listing = list_folder(paths.ohh, skip=paths.root) if mirrored is None else mirrored.listing
     except (FileNotFoundError, NotADirectoryError) as error:
         message = f"there is no folder {paths.ohh}: set OHH=<folder> (or RANGE_READER_OHH, or config folder) to your hand histories"
         raise dg.Failure(message, allow_retries=False) from error
@@ -74,18 +80,19 @@ def _scan(context: dg.AssetExecutionContext, paths: HomePaths, settle_seconds: f
     num_bytes = sum(entry.size_bytes for entry in listing.entries if memo.known(entry) is None)
     if num_bytes:
         context.log.info(f"looking at {counted(len(listing.entries), 'file')}, {num_bytes / 1e6:.1f} MB of them new or changed")
+    settle_seconds = settle_seconds if mirrored is None else 0.0  # files just fetched are young and whole
     catalogue = scan(listing, memo, now_ns=time.time_ns(), settle_seconds=settle_seconds)
     memo.save(paths.hash_memo)
     if not catalogue.entries:
         kinds = ", ".join(CONTENT_SUFFIXES)
         message = (
-            f"no hand histories found in {paths.ohh} (looked for {kinds}, each also {' or '.join(CODECS)}; "
+            f"no hand histories found in {paths.ohh_source} (looked for {kinds}, each also {' or '.join(CODECS)}; "
             f"{counted(listing.num_ignored, 'other file')}): put some there, or point OHH=<folder> (or RANGE_READER_OHH, or config "
             "folder) at yours"
         )
         raise dg.Failure(message, allow_retries=False)
     if not catalogue.readable:
-        message = f"none of {counted(len(catalogue.entries), 'file')} in {paths.ohh} can be read: " + first_of(
+        message = f"none of {counted(len(catalogue.entries), 'file')} in {paths.ohh_source} can be read: " + first_of(
             [f"{entry.name}: {entry.reason}" for entry in catalogue.left_out]
         )
         raise dg.Failure(message, metadata={"left_out_files": _left_out_table(catalogue)}, allow_retries=False)
@@ -141,6 +148,15 @@ def _metadata(paths: HomePaths, catalogue: Catalogue, *, is_reused: bool, second
     if catalogue.left_out:
         entries["left_out_files"] = _left_out_table(catalogue)
     return entries
+
+
+def _fetched(paths: HomePaths, mirrored: Mirrored) -> dict[str, dg.MetadataValue]:
+    return {
+        "url": dg.MetadataValue.text(paths.ohh_url),
+        "files_fetched": dg.MetadataValue.int(mirrored.num_fetched),
+        "megabytes_fetched": dg.MetadataValue.float(round(mirrored.num_bytes / 1e6, 3)),
+        "files_removed": dg.MetadataValue.int(mirrored.num_removed),
+    }
 
 
 def _row(entry: FileEntry) -> dict[str, metadata.Cell]:

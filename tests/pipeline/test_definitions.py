@@ -75,7 +75,7 @@ def test_importing_needs_nothing_loads_nothing_heavy_and_writes_nothing(tmp_path
     """Prevents a second and a quarter gigabyte more in every process, and settings frozen at import."""
     code = (
         "import sys, range_reader_pipeline.definitions\n"
-        "heavy = {'torch', 'polars', 'pyarrow', 'matplotlib', 'pandas', 'sqlalchemy'} & set(sys.modules)\n"
+        "heavy = {'torch', 'polars', 'pyarrow', 'matplotlib', 'pandas', 'sqlalchemy', 'fsspec'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
     environment = {"PATH": os.environ["PATH"]}
