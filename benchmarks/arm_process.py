@@ -7,13 +7,14 @@ import json
 import os
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks.eager_reference import measure_speeds
+from benchmarks.eager_reference import measure_speeds, trained_eagerly
 from range_reader_core.partition import TEST_SHARE, VAL_SHARE, hand_places
 from range_reader_core.presets import preset
 from range_reader_core.reads import Reads
@@ -27,6 +28,8 @@ from range_reader_pipeline.storage import write_json
 SPEED_NAME = "speed.json"
 SPEED_READS = 50_000
 HELD_OUT = "held-out"
+REFERENCE = "reference_cpu"
+EAGER = "reference_eager"  # the same recipe, padded and eager, without our engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,8 @@ class Task:
 
     def config(self) -> TrainConfig:
         """Return the configuration of the arm."""
-        return replace(preset(self.preset), budget_seconds=60.0 * self.minutes, max_steps=None, seed=self.seed)
+        name = REFERENCE if self.preset == EAGER else self.preset
+        return replace(preset(name), budget_seconds=60.0 * self.minutes, max_steps=None, seed=self.seed)
 
     def folder(self) -> Path:
         """Return the arm's folder."""
@@ -117,17 +121,18 @@ def main() -> None:
         score_baselines(root / BASELINES, reads, task.scorings(), has_trackers=True, device="cpu")
         return
     config = replace(task.config(), report_every_s=5.0)
-    record = run_arm(
-        task.folder(),
-        task.preset,
-        config,
-        reads,
-        with_last(task.scorings()),
-        data_version=task.data_version,
-        device="cpu",
-        on_event=listen,
-        log=say,
-    )
+    with trained_eagerly() if task.preset == EAGER else nullcontext():
+        record = run_arm(
+            task.folder(),
+            task.preset,
+            config,
+            reads,
+            with_last(task.scorings()),
+            data_version=task.data_version,
+            device="cpu",
+            on_event=listen,
+            log=say,
+        )
     say(f"done: {record.num_steps:,} steps, {record.reads_per_s:,.0f} reads/s, peak {record.peak_bytes / 1e9:.2f} GB")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from range_reader_core import blocks
+from range_reader_core import blocks, training
 from range_reader_core.batching import Batch
 from range_reader_core.learner import Learner
 from range_reader_core.masks import is_live_combo, is_supervised
@@ -69,6 +69,13 @@ def library_attention() -> Iterator[None]:
         return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     with patch.object(blocks, "attend", attend):
+        yield
+
+
+@contextmanager
+def trained_eagerly() -> Iterator[None]:
+    """Let trainings take their steps as one would write them first."""
+    with patch.object(training, "Learner", EagerReference):
         yield
 
 

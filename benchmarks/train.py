@@ -1,14 +1,14 @@
 """The default against the reference recipe: speed of the code, what each reads after equal time, and memory, as one table.
 
 ``make bench-train OHH=FOLDER [MINUTES=15] [SEEDS=2] [HOME_DIR=...]``. Hands are encoded first where they are not. Then: (a) reads a
-second of our code on the reference architecture against the eager reference recipe, by turns in one process; (b) both presets
-trained for equal time on the same reads, the two of a pair at the same time, each on a core of its own with one thread, cores
-swapped from seed to seed; (c) peak memory of those trainings. An arm is shown with the weights that its recipe keeps and with its
-last ones, because the reference keeps the highest of many noisy val mrr, which may be an early one. The test split, a twentieth
-of the hands, cannot tell two readers' mrr apart, so ``--held-out`` takes a share of all hands from the training ones, for both
-arms alike, and grades them: one read a hand and villain, several times as many hands. Results lie under HOME_DIR/bench_train; a
-killed run goes on there when started again, arm by arm, and a finished one is printed again. Needs two cores for (b) to be at
-the same time.
+second of our code on the reference architecture against the eager reference recipe, by turns in one process; (b) three arms trained
+for equal time on the same reads, two at a time, each on a core of its own with one thread: the default, the reference recipe in our
+engine (ragged batches, fused loss), cores swapped from seed to seed, and the reference recipe as in (a), padded and eager, its
+seeds side by side; (c) peak memory of those trainings. An arm is shown with the weights that its recipe keeps and with its last
+ones, because the reference keeps the highest of many noisy val mrr, which may be an early one. The test split, a twentieth of the
+hands, cannot tell two readers' mrr apart, so ``--held-out`` takes a share of all hands from the training ones, for all arms alike,
+and grades them: one read a hand and villain, several times as many hands. Results lie under HOME_DIR/bench_train; a killed run goes
+on there when started again, arm by arm, and a finished one is printed again. Needs two cores for arms to be at the same time.
 """
 
 import argparse
@@ -18,14 +18,14 @@ import sys
 
 from rich.console import Console
 
-from benchmarks.arm_process import SPEED_NAME, Task, as_argument
+from benchmarks.arm_process import EAGER, REFERENCE, SPEED_NAME, Task, as_argument
 from benchmarks.train_table import print_speed, print_table
 from range_reader_pipeline.arms import BASELINES, core_version, finished_arm, is_scored, with_last
 from range_reader_pipeline.headless import run_everything
 from range_reader_pipeline.paths import home_paths
 from range_reader_pipeline.process import prepare_process
 
-PAIR = ("cpu", "reference_cpu")
+PAIR = ("cpu", REFERENCE)
 
 
 def main() -> int:
@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--held-out-reads", type=int, default=60_000, help="of those, at most so many reads, a single forward")
     parser.add_argument("--speed-rounds", type=int, default=6)
     parser.add_argument("--speed-round-s", type=float, default=5.0)
+    parser.add_argument("--no-eager", action="store_true", help="leave out the reference recipe without our engine")
     parser.add_argument("--table-only", action="store_true", help="print what is there")
     options = parser.parse_args()
     if not 0.0 <= options.held_out <= 0.8:
@@ -75,6 +76,9 @@ def main() -> int:
     pairs = [
         [task("arm", cores[(i + seed) % len(cores)], name, seed) for i, name in enumerate(PAIR)] for seed in range(options.seeds)
     ]
+    if not options.no_eager:
+        eager = [task("arm", cores[seed % len(cores)], EAGER, seed) for seed in range(options.seeds)]
+        pairs += [eager[first : first + 2] for first in range(0, len(eager), 2)]
     if not options.table_only:
         todo = [[one] for name, one in ((SPEED_NAME, task("speed", cores[-1])),) if not (root / name).exists()]
         baselines = task(BASELINES, cores[0])

@@ -76,8 +76,13 @@ def _print_scoring(
     print(f"    {'':28s}{'loss':27s}{'nats over static range':28s}{'mrr':27s}{'mean rank':>9s}")
     without_network = compare({name: [scores] for name, scores in baselines.items()}, static, STATIC)
     best = min(without_network, key=lambda row: row.loss_nats.mean)
-    groups = [compare(arms, static, list(arms)[1]) for arms in (kept, last) if len(arms) == len(kept)]
-    for row in (*without_network, *(row for group in groups for row in group)):
+    groups = []  # the default and one reference each
+    for arms in (kept, last):
+        if len(arms) == len(kept):
+            (name, ours), *references = arms.items()
+            groups += [compare({name: ours, other: theirs}, static, other) for other, theirs in references]
+    with_network = {row.name: row for group in groups for row in group}
+    for row in (*without_network, *with_network.values()):
         print(f"    {row.name:28s}{_text(row.loss_nats):27s}{_text(row.gain_nats):28s}{_text(row.mrr):27s}{row.mean_rank:9.1f}")
         if row not in without_network:
             gains, mrrs = (" ".join(f"{value:.4f}" for value in values) for values in (row.seed_gains, row.seed_mrrs))

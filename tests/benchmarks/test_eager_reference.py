@@ -1,19 +1,27 @@
 """Claims about the yardstick: it is slower for how it computes, not for what."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import eager_reference
-from benchmarks.eager_reference import EagerReference, library_attention, measure_speeds, on_reference_architecture
-from range_reader_core import blocks
+from benchmarks.eager_reference import (
+    EagerReference,
+    library_attention,
+    measure_speeds,
+    on_reference_architecture,
+    trained_eagerly,
+)
+from range_reader_core import blocks, training
 from range_reader_core.encoder import HandEncoder
 from range_reader_core.learner import Learner
 from range_reader_core.model import ModelConfig
 from range_reader_core.presets import reference_cpu
 from range_reader_core.reads import Reads
 from tests.core.hands import random_hands
+from tests.core.training_runs import run
 
 CPU = torch.device("cpu")
 SMALL = replace(
@@ -75,3 +83,22 @@ def test_both_speeds_are_of_reads_that_were_stepped_through(reads: Reads, monkey
     assert speed["ours_reads_per_s"] > 1.0
     assert speed["least_ratio"] <= speed["ratio"] <= speed["greatest_ratio"]
     assert len(said) == 3
+
+
+def test_a_training_takes_the_slow_steps_only_when_asked(reads: Reads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arm that is called eager and runs in our engine would be compared under a wrong name."""
+    steps: list[int] = []
+    real = EagerReference.step
+
+    def step(self: EagerReference, number: int, rate: float):  # type: ignore[no-untyped-def]
+        steps.append(number)
+        return real(self, number, rate)
+
+    monkeypatch.setattr(EagerReference, "step", step)
+    config = replace(SMALL, max_steps=3, num_evaluations=1, eval_reads=8)
+    with trained_eagerly():
+        assert run((reads, reads), tmp_path / "eager", config).num_steps == 3
+    assert steps == [0, 1, 2]
+    run((reads, reads), tmp_path / "ours", config)
+    assert len(steps) == 3
+    assert training.Learner is Learner
