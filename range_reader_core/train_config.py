@@ -36,7 +36,7 @@ class TrainConfig:
     precision: Precision = "auto"  # of the blocks; auto is bfloat16 where the hardware multiplies it fast
     eval_reads: int = 8192  # at most so many val reads are scored at each validation, one a hand and villain
     num_evaluations: int = 20  # validations, evenly spaced over the budget
-    tie_errors: float = 1.0  # val mrr within so many standard errors of the highest is a tie, which the lower val loss wins
+    tie_errors: float = 2.0  # val mrr within so many standard errors of the highest is a tie, which the lower val loss wins
     save_every_s: float = 60.0  # seconds between saves of last/; each validation saves too
     report_every_s: float = 10.0  # seconds between Progress events
     seed: int = 0
