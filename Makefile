@@ -63,7 +63,7 @@ FIND_PIP = if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/p
 	  else echo "'$(PYTHON)' has neither venv nor pip; on Debian: apt install python3-venv" >&2; exit 1; fi
 
 # Debian's python3 can come without ensurepip; then the system's pip installs into the bare environment.
-$(STAMP): pyproject.toml requirements.lock range_reader_core/_ohh_layout.c
+$(STAMP): pyproject.toml requirements.lock $(wildcard range_reader_core/_ohh_layout.c)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "range-reader needs Python 3.11 or newer as '$(PYTHON)'; try: make PYTHON=python3.11 ..." >&2; exit 1; }
 	@echo "setting up .venv (once; a few minutes, most of it PyTorch)"
