@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from benchmarks.eager_reference import measure_speeds, trained_eagerly
-from range_reader_core.partition import TEST_SHARE, VAL_SHARE, hand_places
+from range_reader_core.partition import TEST_SHARE, VAL_SHARE, hand_hashes, places_of
 from range_reader_core.presets import preset
 from range_reader_core.reads import Reads
 from range_reader_core.train_config import TrainConfig
@@ -115,7 +115,7 @@ def main() -> None:
         return
     reads = {split: load_split(folder, split) for split in ("train", "val", "test")}
     if task.held_out:
-        reads["train"], held_out = without(reads["train"], task.held_out)
+        reads["train"], held_out = hold_out(reads["train"], task.held_out)
         reads[HELD_OUT] = choose_reads(held_out, held_out.num_reads)
     if task.kind == BASELINES:
         score_baselines(root / BASELINES, reads, task.scorings(), has_trackers=True, device="cpu")
@@ -136,9 +136,9 @@ def main() -> None:
     say(f"done: {record.num_steps:,} steps, {record.reads_per_s:,.0f} reads/s, peak {record.peak_bytes / 1e9:.2f} GB")
 
 
-def without(reads: Reads, share: float) -> tuple[Reads, Reads]:
+def hold_out(reads: Reads, share: float) -> tuple[Reads, Reads]:
     """Return training reads without a share of all hands, and the reads of these hands, which their hashes choose."""
-    place = hand_places(reads.hand_ids)[reads.hand_index]
+    place = places_of(hand_hashes(reads.hand_ids))[reads.hand_index]
     is_held_out = place < VAL_SHARE + TEST_SHARE + share
     return reads.take(np.flatnonzero(~is_held_out)), reads.take(np.flatnonzero(is_held_out))
 

@@ -75,22 +75,21 @@ class OhhTables:
 def tables_of(lines: Lines, begin: int) -> OhhTables:
     """Return the hands of the lines that fit, without the first ``begin`` lines."""
     parts: list[_Part] = []
-    starts, ends = lines.starts.tolist(), lines.ends.tolist()
     while begin < lines.num_objects:
         if _ohh_layout is not None:
             begin, *columns = _ohh_layout.take_apart(lines.text, lines.starts.data, lines.ends.data, begin)
-            parts.append(_Part(*columns))
+            parts.append(_Part(*columns))  # in the order of ``_ohh_layout.c``
         # What does not fit to the letter seldom stands alone.
         end = min(begin + GROUP_LINES, lines.num_objects)
         if begin < end:
-            _add_group(parts, lines, starts, ends, begin, end)
+            _add_group(parts, lines, begin, end)
         begin = end
     return _joined(parts)
 
 
-def _add_group(parts: "list[_Part]", lines: Lines, starts: list[int], ends: list[int], begin: int, end: int) -> None:
+def _add_group(parts: "list[_Part]", lines: Lines, begin: int, end: int) -> None:
     """Add a group; one that does not fit is halved until what does not fit stands alone, and is left out."""
-    text = lines.text[starts[begin] : ends[end - 1]]
+    text = lines.text[int(lines.starts[begin]) : int(lines.ends[end - 1])]
     try:
         records = decode_plain_lines(text)
         part = _taken_apart(records, text, begin, has_escapes=lines.has_escapes) if len(records) == end - begin else None
@@ -100,8 +99,8 @@ def _add_group(parts: "list[_Part]", lines: Lines, starts: list[int], ends: list
         parts.append(part)
     elif end - begin > 1:
         middle = (begin + end) // 2
-        _add_group(parts, lines, starts, ends, begin, middle)
-        _add_group(parts, lines, starts, ends, middle, end)
+        _add_group(parts, lines, begin, middle)
+        _add_group(parts, lines, middle, end)
 
 
 class _Part(NamedTuple):

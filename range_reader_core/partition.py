@@ -25,19 +25,15 @@ def hand_hashes(hand_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     return np.frombuffer(joined, dtype="<u8").reshape(-1, 2)
 
 
-def hand_places(hand_ids: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Return where hands lie in 0..1 (H,), uniform: val comes first, then test, then the rest."""
-    return _places(hand_hashes(hand_ids))
-
-
-def _places(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+def places_of(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Return where hands lie in 0..1 (H,), uniform, for (H, 2) hashes of ids: val comes first, then test, then the rest."""
     places: npt.NDArray[np.float64] = hashes[:, 0] / 2.0**64
     return places
 
 
 def splits_of(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
     """Return the side that all reads of a hand are on, as an index into ``SPLITS``, for (H, 2) hashes of ids."""
-    place = _places(hashes)
+    place = places_of(hashes)
     side = np.full(len(hashes), SPLITS.index("train"), dtype=np.uint8)
     side[place < VAL_SHARE + TEST_SHARE] = SPLITS.index("test")
     side[place < VAL_SHARE] = SPLITS.index("val")

@@ -13,3 +13,11 @@ def first_of(items: Sequence[str], num_named: int = 3) -> str:
     named = [item.strip().rstrip(".") for item in items[:num_named]]
     num_more = len(items) - len(named)
     return "; ".join([*named, f"and {num_more:,} more"] if num_more else named)
+
+
+def byte_count(number: int) -> str:
+    """Return a number of bytes in the unit that suits it: ``12.3 kB``, ``1.2 GB``; powers of 1000."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number / 1e3:.1f} kB"

@@ -15,11 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from filelock import FileLock, Timeout
-
 from range_reader_core.wording import counted
 from range_reader_pipeline.arena_config import ArenaConfig, chosen_styles, style_texts, table_settings
 from range_reader_pipeline.arena_writer import WRITER_VERSION
+from range_reader_pipeline.locks import held
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.provenance import file_sha256
 from range_reader_pipeline.storage import read_json, write_json, written_aside
@@ -62,17 +61,8 @@ class Deal:
 @contextmanager
 def dealing(paths: HomePaths, log: Callable[[str], None]) -> Iterator[None]:
     """Be the only one that deals into a home or takes its deal away, waiting for as long as another run does."""
-    paths.deal_lock.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(paths.deal_lock)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        log("another run deals hands into this home: waiting for it")
-        lock.acquire()
-    try:
+    with held(paths.deal_lock, "another run deals hands into this home: waiting for it", log):
         yield
-    finally:
-        lock.release()
 
 
 def planned(config: ArenaConfig, paths: HomePaths) -> Deal:

@@ -10,19 +10,18 @@ sees a folder.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import Final
 
-from filelock import FileLock, Timeout
-
-from range_reader_core.wording import counted
+from range_reader_core.wording import byte_count, counted
 from range_reader_pipeline.catalogue import Catalogue, FileEntry, FileStatus, list_folder
+from range_reader_pipeline.locks import held
 from range_reader_pipeline.object_store import StoredObject, StoreError, StoreListing, fetch, list_store
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.storage import read_json, write_json, written_aside
@@ -60,7 +59,7 @@ def mirror(paths: HomePaths, on_progress: OnProgress = lambda _: None) -> Mirror
         OSError: the home cannot be written.
         StoreError: the store cannot be used or does not answer, or lists nothing any more.
     """
-    with _locked(paths.mirror_lock, on_progress):
+    with held(paths.mirror_lock, "another run is fetching hand histories for this home; waiting for it", on_progress):
         store = list_store(paths.ohh_url)
         index = _load_index(paths)
         _check_not_emptied(paths, store, index)
@@ -157,7 +156,7 @@ def _fetch_all(
     if not wanted:
         return ()
     num_bytes = sum(stored.size_bytes for stored in wanted.values())
-    on_progress(f"{counted(len(wanted), 'file')} to fetch from {paths.ohh_url}, {_amount(num_bytes)}")
+    on_progress(f"{counted(len(wanted), 'file')} to fetch from {paths.ohh_url}, {byte_count(num_bytes)}")
     changed: list[FileEntry] = []
     stop = threading.Event()
     todo = iter(wanted.items())
@@ -186,7 +185,7 @@ def _fetch_all(
                 now_s = time.monotonic()
                 if num_done == len(wanted) or now_s - said_s >= SAY_EVERY_S:
                     on_progress(
-                        f"fetched {num_done:,} of {counted(len(wanted), 'file')}, {_amount(bytes_done + sum(arrived.values()))}"
+                        f"fetched {num_done:,} of {counted(len(wanted), 'file')}, {byte_count(bytes_done + sum(arrived.values()))}"
                     )
                     said_s = now_s
                 if now_s - saved_s >= SAVE_EVERY_S:
@@ -254,26 +253,3 @@ def _load_index(paths: HomePaths) -> Index:
 
 def _save_index(paths: HomePaths, index: Index) -> None:
     write_json(paths.mirror_index, {"url": paths.ohh_url, "files": index})
-
-
-@contextmanager
-def _locked(path: Path, on_progress: OnProgress) -> Iterator[None]:
-    """Hold the lock of the copy, waiting for whoever holds it. The system releases the lock of a process that was killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        on_progress("another run is fetching hand histories for this home; waiting for it")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _amount(num_bytes: int) -> str:
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if num_bytes >= unit:
-            return f"{num_bytes / unit:.1f} {name}"
-    return f"{num_bytes / 1e3:.1f} kB"

@@ -8,8 +8,9 @@ library raises becomes a ``StoreError``. fsspec is imported when a store is aske
 
 import errno
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -138,14 +139,8 @@ def fetch(url: str, key: str, target: Path, on_bytes: Callable[[int], None]) -> 
             on_bytes(inc)
 
     store, _ = _connect(url)
-    try:
+    with _in_own_words("", passes=_is_ours):
         store.get_file(key, str(target), callback=Watched())
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # each store's library has errors of its own
-        if isinstance(error, OSError) and error.errno in _LOCAL_ERRORS:
-            raise
-        raise StoreError(_in_words(error)) from error
 
 
 def _connect(url: str) -> tuple[Any, str]:
@@ -153,25 +148,20 @@ def _connect(url: str) -> tuple[Any, str]:
     import fsspec
 
     check_url(url)
-    try:
+    with _in_own_words(f"{url} cannot be reached: "):
         store, root = fsspec.url_to_fs(url)
-    except Exception as error:  # each store's library has errors of its own
-        msg = f"{url} cannot be reached: {_in_words(error)}"
-        raise StoreError(msg) from error
     return store, root.rstrip("/")
 
 
 def _listing(url: str) -> StoreListing:
     store, root = _connect(url)
-    try:
+    remedy = (
+        ". The bucket's name, the network and the credentials decide; the latter come from the store's own environment variables "
+        "(docs/scale.md)"
+    )
+    with _in_own_words(f"{url} cannot be listed: ", remedy):
         store.invalidate_cache()  # the daemon lives for months, and so would its first listing
         found = store.find(root, detail=True)
-    except Exception as error:  # each store's library has errors of its own
-        msg = (
-            f"{url} cannot be listed: {_in_words(error)}. The bucket's name, the network and the credentials decide; the latter "
-            "come from the store's own environment variables (docs/scale.md)"
-        )
-        raise StoreError(msg) from error
     if root in found:
         msg = f"{url} is one file: give the folder that it lies in"
         raise StoreError(msg)
@@ -239,5 +229,21 @@ def _mtime_ns(info: Mapping[str, Any]) -> int:
     return int(value * 1e6) * 1000  # seconds; a float holds no more than microseconds of today
 
 
-def _in_words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+@contextmanager
+def _in_own_words(before: str, after: str = "", *, passes: Callable[[Exception], bool] = lambda _: False) -> Iterator[None]:
+    """Raise what a store's library raises as a ``StoreError`` that quotes it, but for what ``passes``.
+
+    Every library has errors of its own, some of which are plain ``Exception``s, so nothing narrower can be named.
+    """
+    try:
+        yield
+    except Exception as error:
+        if passes(error):
+            raise
+        quoted = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise StoreError(before + quoted + after) from error
+
+
+def _is_ours(error: Exception) -> bool:
+    """Return whether an error of a transfer is told as it is: the object is gone, or the local disk refused."""
+    return isinstance(error, FileNotFoundError) or (isinstance(error, OSError) and error.errno in _LOCAL_ERRORS)

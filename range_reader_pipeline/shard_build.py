@@ -5,19 +5,17 @@ it. Killed at any point, the next run sweeps up what was unfinished and ends wit
 encoded again. Nothing here knows Dagster; progress goes to a callback, and what a person must act on is an exception.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-from filelock import FileLock, Timeout
 
 from range_reader_core.encoder import EncodingCounts
 from range_reader_core.partition import SPLITS
 from range_reader_core.wording import counted, first_of
 from range_reader_pipeline.catalogue import Catalogue
 from range_reader_pipeline.ingest import OTHER_GAMES, FileOutcome, FileTask, ingest_files, open_cache
+from range_reader_pipeline.locks import held
 from range_reader_pipeline.paths import HomePaths
 from range_reader_pipeline.publication import (
     Manifest,
@@ -38,7 +36,6 @@ from range_reader_pipeline.spare_cores import num_cores
 from range_reader_pipeline.storage import aside_path, sweep
 from range_reader_pipeline.workers import Workers, workers
 
-LOCK_NOTICE_S: Final = 10.0
 SMALL_BYTES: Final = 4_000_000  # below this, starting worker processes costs more than they save
 PROGRESS_STEPS: Final = 10  # messages about files, at most about so many
 
@@ -90,7 +87,7 @@ def build_shards(
     if not contents:
         msg = f"{catalogue.folder} holds no readable hand histories"
         raise NothingToReadError(msg, {})
-    with _locked(paths.ingest_lock, on_progress):
+    with held(paths.ingest_lock, "another run is encoding for this home; waiting for it", on_progress):
         _sweep(paths)
         cache = open_cache(paths.reads_cache)
         result = _reuse(paths, shards_version(list(contents), config))
@@ -243,21 +240,3 @@ def _sweep(paths: HomePaths) -> None:
         sweep(folder)
     for path in (paths.data, paths.rejects):  # beside them others write, under locks of their own
         sweep(path.parent, of=path.name)
-
-
-@contextmanager
-def _locked(path: Path, on_progress: OnProgress) -> Iterator[None]:
-    """Hold the ingest lock, waiting for whoever holds it. The system releases the lock of a process that was killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
-    while True:
-        try:
-            lock.acquire(timeout=LOCK_NOTICE_S)
-        except Timeout:
-            on_progress("another run is encoding for this home; waiting for it")
-        else:
-            break
-    try:
-        yield
-    finally:
-        lock.release()

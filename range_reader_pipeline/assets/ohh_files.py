@@ -4,7 +4,7 @@ import time
 
 import dagster as dg
 
-from range_reader_core.wording import counted, first_of
+from range_reader_core.wording import byte_count, counted, first_of
 from range_reader_pipeline import metadata
 from range_reader_pipeline.catalogue import Catalogue, FileEntry, HashMemo, list_folder, read_catalogue, scan, write_catalogue
 from range_reader_pipeline.data_config import OhhFilesConfig
@@ -79,7 +79,7 @@ def _scan(context: dg.AssetExecutionContext, paths: HomePaths, settle_seconds: f
     memo = HashMemo.load(paths.hash_memo, paths.ohh)
     num_bytes = sum(entry.size_bytes for entry in listing.entries if memo.known(entry) is None)
     if num_bytes:
-        context.log.info(f"looking at {counted(len(listing.entries), 'file')}, {num_bytes / 1e6:.1f} MB of them new or changed")
+        context.log.info(f"looking at {counted(len(listing.entries), 'file')}, {byte_count(num_bytes)} of them new or changed")
     settle_seconds = settle_seconds if mirrored is None else 0.0  # files just fetched are young and whole
     catalogue = scan(listing, memo, now_ns=time.time_ns(), settle_seconds=settle_seconds)
     memo.save(paths.hash_memo)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.arm_process import Task, without
+from benchmarks.arm_process import Task, hold_out
 from range_reader_core.encoder import HandEncoder
-from range_reader_core.partition import TEST_SHARE, VAL_SHARE, hand_places
+from range_reader_core.partition import TEST_SHARE, VAL_SHARE, hand_hashes, places_of
 from tests.core.hands import random_hands
 
 READS = HandEncoder().encode_hands(random_hands(11, 600))[0]
@@ -20,11 +20,11 @@ def task(held_out: float) -> Task:
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_a_hand_is_held_out_whole(share: float) -> None:
     """A read of a hand that is graded must not be trained on from another seat, nor a hand be lost."""
-    kept, held_out = without(READS, share)
+    kept, held_out = hold_out(READS, share)
     sides = [{part.hand_ids[index] for index in part.hand_index} for part in (kept, held_out)]
     assert not sides[0] & sides[1]
     assert kept.num_reads + held_out.num_reads == READS.num_reads
-    everybody = hand_places(READS.hand_ids)
+    everybody = places_of(hand_hashes(READS.hand_ids))
     expected = np.mean(everybody < VAL_SHARE + TEST_SHARE + share)
     assert abs(len(sides[1]) / (len(sides[0]) + len(sides[1])) - expected) < 0.05
 

@@ -205,10 +205,9 @@ def test_a_full_disk_leaves_the_published_shards(tmp_path: Path, monkeypatch: py
     assert not build(paths).is_reused
 
 
-def test_two_builds_at_once_do_the_work_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_builds_at_once_do_the_work_once(tmp_path: Path) -> None:
     """Two people may press Materialize; the second waits and finds it done."""
     paths = home_with(tmp_path, three_files())
-    monkeypatch.setattr(shard_build, "LOCK_NOTICE_S", 0.05)
     messages: list[str] = []
     paths.ingest_lock.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(paths.ingest_lock)
