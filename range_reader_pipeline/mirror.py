@@ -158,42 +158,59 @@ def _fetch_all(
     num_bytes = sum(stored.size_bytes for stored in wanted.values())
     on_progress(f"{counted(len(wanted), 'file')} to fetch from {paths.ohh_url}, {byte_count(num_bytes)}")
     changed: list[FileEntry] = []
-    stop = threading.Event()
+    stop = threading.Event()  # set by the first failure, and where this ends: nobody waits for a gigabyte to come
     todo = iter(wanted.items())
     running: dict[Future[int], str] = {}
     arrived: dict[str, int] = {}  # bytes of the files under way; keys are set here, values in the threads
     num_done = bytes_done = 0
+
+    def settle(future: "Future[int]") -> BaseException | None:
+        """Enter what came of an object, and return the failure that ends the mirror, if it is one."""
+        nonlocal num_done, bytes_done
+        name = running.pop(future)
+        stored, error = wanted[name], future.exception()
+        del arrived[name]
+        if isinstance(error, InterruptedError):  # because of another's failure
+            return None
+        if isinstance(error, _ChangedError):
+            changed.append(FileEntry(name=name, status=FileStatus.CHANGING, reason=str(error)))
+        elif error is not None:
+            return error
+        else:
+            index[name] = (stored.token, stored.size_bytes, future.result())
+        num_done += 1
+        bytes_done += stored.size_bytes
+        return None
+
     said_s = saved_s = time.monotonic()
-    with ThreadPoolExecutor(NUM_FETCHES, thread_name_prefix="fetch") as pool:
-        try:
-            while True:
-                for name, stored in islice(todo, 2 * NUM_FETCHES - len(running)):
-                    arrived[name] = 0
-                    running[pool.submit(_fetch, paths, name, stored, arrived, stop)] = name
-                if not running:
-                    break
-                for future in wait(running, timeout=SAY_EVERY_S, return_when=FIRST_COMPLETED).done:
-                    name = running.pop(future)
-                    stored = wanted[name]
-                    try:
-                        index[name] = (stored.token, stored.size_bytes, future.result())
-                    except _ChangedError as error:
-                        changed.append(FileEntry(name=name, status=FileStatus.CHANGING, reason=str(error)))
-                    num_done += 1
-                    bytes_done += stored.size_bytes
-                    del arrived[name]
-                now_s = time.monotonic()
-                if num_done == len(wanted) or now_s - said_s >= SAY_EVERY_S:
-                    on_progress(
-                        f"fetched {num_done:,} of {counted(len(wanted), 'file')}, {byte_count(bytes_done + sum(arrived.values()))}"
-                    )
-                    said_s = now_s
-                if now_s - saved_s >= SAVE_EVERY_S:
-                    _save_index(paths, index)
-                    saved_s = now_s
-        finally:
-            stop.set()  # also on a signal: nobody waits for a gigabyte to end
-            _save_index(paths, index)
+    try:
+        with ThreadPoolExecutor(NUM_FETCHES, thread_name_prefix="fetch") as pool:
+            try:
+                while True:
+                    for name, stored in islice(todo, 0 if stop.is_set() else 2 * NUM_FETCHES - len(running)):
+                        arrived[name] = 0
+                        running[pool.submit(_fetch, paths, name, stored, arrived, stop)] = name
+                    if not running:
+                        break
+                    # All that ended together is entered before a failure among it is raised.
+                    ended = [settle(future) for future in wait(running, timeout=SAY_EVERY_S, return_when=FIRST_COMPLETED).done]
+                    if failure := next((error for error in ended if error is not None), None):
+                        raise failure
+                    now_s = time.monotonic()
+                    if num_done == len(wanted) or now_s - said_s >= SAY_EVERY_S:
+                        so_far = byte_count(bytes_done + sum(arrived.values()))
+                        on_progress(f"fetched {num_done:,} of {counted(len(wanted), 'file')}, {so_far}")
+                        said_s = now_s
+                    if now_s - saved_s >= SAVE_EVERY_S:
+                        _save_index(paths, index)
+                        saved_s = now_s
+            finally:
+                stop.set()
+                _save_index(paths, index)
+    finally:  # what came through while the others were stopped is kept as well
+        for future in [future for future in running if future.done()]:
+            settle(future)
+        _save_index(paths, index)
     return tuple(changed)
 
 
@@ -221,7 +238,11 @@ def _fetch(paths: HomePaths, name: str, stored: StoredObject, arrived: dict[str,
     except _ChangedError:
         target.unlink(missing_ok=True)
         raise
+    except OSError:
+        stop.set()  # the local disk refused; before anything else begins
+        raise
     except StoreError as error:
+        stop.set()
         msg = f"{name} cannot be fetched from {paths.ohh_url}: {error}. What was fetched is kept: run again to go on"
         raise StoreError(msg) from error
     return target.stat().st_mtime_ns

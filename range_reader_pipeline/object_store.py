@@ -125,10 +125,11 @@ def fetch(url: str, key: str, target: Path, on_bytes: Callable[[int], None]) -> 
         url: below which the object lies.
         key: as the listing named it.
         target: the file.
-        on_bytes: called now and then with how many bytes came; what it raises ends the transfer.
+        on_bytes: called now and then with how many bytes came; InterruptedError from it ends the transfer.
 
     Raises:
         FileNotFoundError: the object is gone.
+        InterruptedError: ``on_bytes`` did.
         OSError: the disk refused.
         StoreError: the store did.
     """
@@ -245,5 +246,5 @@ def _in_own_words(before: str, after: str = "", *, passes: Callable[[Exception],
 
 
 def _is_ours(error: Exception) -> bool:
-    """Return whether an error of a transfer is told as it is: the object is gone, or the local disk refused."""
-    return isinstance(error, FileNotFoundError) or (isinstance(error, OSError) and error.errno in _LOCAL_ERRORS)
+    """Return whether an error of a transfer is told as it is: the object is gone, it was stopped, or the local disk refused."""
+    return isinstance(error, FileNotFoundError | InterruptedError) or (isinstance(error, OSError) and error.errno in _LOCAL_ERRORS)

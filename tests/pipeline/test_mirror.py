@@ -217,6 +217,35 @@ def test_a_failing_fetch_is_told_and_gone_on_with(tmp_path: Path, monkeypatch: p
     assert folder_bytes(paths.ohh) == {f"{index}.ohh": b"%d" % index for index in range(6)}
 
 
+def test_the_first_failure_is_told_and_not_that_others_were_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a person can act on is why it broke off, and what came through beside it is kept."""
+    bucket = bucket_of("memory", tmp_path)
+    paths = home_on(tmp_path, bucket)
+    for index in range(4):
+        bucket.write(f"{index}.ohh", b"%d" % index)
+    get_file, failed = MemoryFileSystem.get_file, threading.Event()
+
+    def failing(self: MemoryFileSystem, key: str, target: str, **options: Any) -> None:
+        if key.endswith("1.ohh"):
+            failed.set()
+            msg = "connection reset"
+            raise RuntimeError(msg)
+        if key.endswith("0.ohh"):  # in the middle of a long transfer
+            failed.wait(10.0)
+            for _ in range(1000):
+                options["callback"].relative_update(1)
+                threading.Event().wait(0.01)
+        get_file(self, key, target, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFileSystem, "get_file", failing)
+        with pytest.raises(StoreError, match=r"^1\.ohh cannot be fetched"):
+            mirror(paths)
+    assert "0.ohh" not in folder_bytes(paths.ohh)
+    present = len(folder_bytes(paths.ohh))
+    assert counts(mirror(paths)) == (4 - present, 4 - present, 0)
+
+
 def test_a_full_disk_is_no_fault_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a person must do is free space, not look at credentials."""
     bucket = bucket_of("memory", tmp_path)
