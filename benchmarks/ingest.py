@@ -3,15 +3,17 @@
 ``python -m benchmarks.ingest [--ohh FOLDER] [--repeats 3]``. Without a folder it measures on random legal hands in rs-poker's
 layout, written to a temporary folder. The folder's subfolders are sources of their own in the table of what was accepted; speed is
 measured on the largest of them. Smaller corpora are the first fifth or tenth of each of its files, whose hands differ in the number
-of players. Processor time for one worker, since other programs disturb it less; the wall clock for two. Every build is a process of
-its own with an empty home, so its peak of memory is its own.
+of players. Processor time for one worker, since other programs disturb it less; the wall clock for two, once more on copies of the
+same hands. Every build is a process of its own with an empty home, so its peak of memory is its own.
 """
 
 import argparse
+import compileall
 import importlib.util
 import json
 import multiprocessing
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -22,10 +24,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import zstandard
 
+import range_reader_core
+import range_reader_pipeline
 from range_reader_pipeline.catalogue import Catalogue, HashMemo, list_folder, scan
 from range_reader_pipeline.ingest import OTHER_GAMES, FileTask, ingest_file, open_cache
 from range_reader_pipeline.paths import home_paths
@@ -34,6 +38,8 @@ from range_reader_pipeline.shuffle import ShuffleConfig
 from range_reader_pipeline.streams import HashingReader, PlainStream
 from tests.core.hands import random_hands
 from tests.pipeline.ohh_writer import write_ohh
+
+COPIES: Final = 5  # of the hands, for two workers once more where what they cost to start weighs less
 
 _Result = TypeVar("_Result")
 
@@ -56,6 +62,9 @@ def main() -> int:
     parser.add_argument("--ohh", type=Path, help="a folder of hand histories")
     parser.add_argument("--repeats", type=int, default=3, help="rounds of whole builds; medians count")
     options = parser.parse_args()
+    for package in (range_reader_core, range_reader_pipeline):
+        # As Python does by itself, unless it is told to write no such files: then workers would compile us at every start.
+        compileall.compile_dir(Path(package.__file__ or "").parent, quiet=1)
     with tempfile.TemporaryDirectory(prefix="range_reader_bench_") as scratch:
         folder = options.ohh or _random_folder(Path(scratch) / "ohh")
         _measure(folder, Path(scratch), options.repeats)
@@ -87,6 +96,8 @@ def _measure(folder: Path, scratch: Path, repeats: int) -> None:
     rounds = [
         (build(few, 1), build(tenth_of_all, 1), build(every_file, 1, with_json=True), build(every_file, 2)) for _ in range(repeats)
     ]
+    five = _apart(_copies, every_file, scratch / "copies", COPIES)
+    alone, by_two = build(five, 1), build(five, 2)
     ratios = sorted(every.cpu_s / every.json_s for _, _, every, _ in rounds)
     per_hand = 1e6 * statistics.median(every.json_s / every.num_hands for _, _, every, _ in rounds)
     growths = sorted(every.cpu_s / every.num_hands / (tenth.cpu_s / tenth.num_hands) * 10.0 for _, tenth, every, _ in rounds)
@@ -101,6 +112,12 @@ def _measure(folder: Path, scratch: Path, repeats: int) -> None:
             f"{statistics.median(gains):.2f}",
             ">= 1.7",
             f"{_span(gains)}, {everything.num_hands:,} hands",
+        ),
+        (
+            "the same, copies of all hands",
+            f"{alone.wall_s / by_two.wall_s:.2f}",
+            ">= 1.7",
+            f"{alone.num_hands:,} hands under other ids, {alone.wall_s:.1f} and {by_two.wall_s:.1f} s, once",
         ),
         (
             "ten times the hands, cpu",
@@ -149,6 +166,18 @@ def _build(catalogue: Catalogue, home: Path, num_workers: int) -> Cost:
     peak_mb = (own + (workers if num_workers > 1 else 0)) * (1 if sys.platform == "darwin" else 1024) / 1e6
     counts = result.manifest["counts"]
     return Cost(counts["num_hands"], counts["num_reads"], cpu_s, wall_s, peak_mb)
+
+
+def _copies(catalogue: Catalogue, folder: Path, times: int) -> Catalogue:
+    """Return a corpus of so many copies of each file, whose hands have ids of their own."""
+    for entry in catalogue.readable:
+        with PlainStream(HashingReader(catalogue.folder / entry.name), entry.name) as stream:
+            text = stream.read()
+        for copy in range(times):
+            path = folder / f"{copy}" / f"{entry.name.removesuffix('.zst')}.zst"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(zstandard.compress(re.sub(rb'("game_number": ?")', rb"\g<1>%d" % (copy + 1), text), level=1))
+    return scan(list_folder(folder), HashMemo(folder), now_ns=time.time_ns())
 
 
 def _part(catalogue: Catalogue, folder: Path, share: int) -> Catalogue:

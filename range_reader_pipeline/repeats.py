@@ -7,13 +7,14 @@ not to be trusted. Both are dropped and counted, so every hand counts once whate
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from range_reader_pipeline.reads_cache import ReadsCache
+from range_reader_pipeline.reads_cache import CorruptCacheError, ReadsCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +40,42 @@ class Repeats:
         return sum(len(rows) for rows in self.conflict_rows.values())
 
 
-def find_repeats(cache: ReadsCache, contents: Sequence[str]) -> Repeats:
+class EarlyIds:
+    """Hashes of ids that were read when nobody waited for them: while workers encode other files."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._found: dict[str, npt.NDArray[np.uint64]] = {}
+
+    def read(self, cache: ReadsCache, content: str) -> None:
+        """Read those of an entry. An entry that cannot be read is left to whoever needs it."""
+        with suppress(CorruptCacheError):
+            self._found[content] = cache.id_hashes(content)
+
+    def take(self, cache: ReadsCache, content: str) -> npt.NDArray[np.uint64]:
+        """Return the (H, 2) hashes of an entry, once from here and from the cache otherwise.
+
+        Raises:
+            CorruptCacheError: the entry cannot be read.
+        """
+        found = self._found.pop(content, None)
+        return cache.id_hashes(content) if found is None else found
+
+
+def find_repeats(cache: ReadsCache, contents: Sequence[str], early: EarlyIds | None = None) -> Repeats:
     """Return the hands to drop from the entries of these files, whatever order they are named in.
+
+    Args:
+        cache: of the entries.
+        contents: of the files.
+        early: what was read of them before.
 
     Raises:
         CorruptCacheError: an entry cannot be read.
     """
     ordered = sorted(set(contents))
-    parts = [cache.id_hashes(content) for content in ordered]
+    early = early or EarlyIds()
+    parts = [early.take(cache, content) for content in ordered]
     ids = np.concatenate([np.zeros((0, 2), dtype=np.uint64), *parts])
     starts = np.cumsum([0, *(len(part) for part in parts)])
     del parts

@@ -30,7 +30,7 @@ from range_reader_pipeline.publication import (
 from range_reader_pipeline.reads_cache import CorruptCacheError, FileCounts, ReadsCache
 from range_reader_pipeline.refused_files import refused_files
 from range_reader_pipeline.rejects import rejects_version, write_rejects
-from range_reader_pipeline.repeats import Repeats, find_repeats
+from range_reader_pipeline.repeats import EarlyIds, Repeats, find_repeats
 from range_reader_pipeline.shuffle import ShuffleConfig, ShuffleResult, shuffle
 from range_reader_pipeline.spare_cores import num_cores
 from range_reader_pipeline.storage import aside_path, sweep
@@ -111,10 +111,14 @@ def _build(
     paths: HomePaths, tasks: Sequence[FileTask], config: ShuffleConfig, pool: Workers, on_progress: OnProgress
 ) -> BuildResult:
     step = max(1, len(tasks) // PROGRESS_STEPS)
+    cache = tasks[0].cache
+    early = EarlyIds()
 
     def on_file(count: int, outcome: FileOutcome) -> None:
         if count % step == 0 or count == len(tasks):
             on_progress(f"encoded {count:,} of {counted(len(tasks), 'file')}, last {outcome.name}")
+        if pool.count > 1 and outcome.counts is not None:
+            early.read(cache, outcome.content)
 
     num_cached = sum(task.cache.counts(task.content) is not None for task in tasks)
     outcomes = ingest_files(tasks, pool, on_file)
@@ -123,19 +127,16 @@ def _build(
     version = shards_version(list(used), config)
     if used and not any(counts.encoding.num_hands for counts in used.values()):
         # There will be no shards, but what was refused is what a person needs now.
-        _restore_rejects(
-            paths, tasks[0].cache, {task.content: task.name for task in tasks if task.content in used}, version, on_progress
-        )
+        _restore_rejects(paths, cache, {task.content: task.name for task in tasks if task.content in used}, version, on_progress)
     _require_hands(used, problems, paths.rejects)
     reused = _reuse(paths, version)
     if reused is not None:
         return BuildResult(manifest=reused.manifest, is_reused=True, num_files_encoded=len(tasks) - num_cached, problems=problems)
     by_content = {task.content: task for task in tasks}
-    cache = tasks[0].cache
     for _ in range(len(tasks) + 1):  # each may turn out damaged once, and then it must still be read
         try:
             with building(paths, version) as folder:
-                repeats = find_repeats(cache, list(used))
+                repeats = find_repeats(cache, list(used), early)
                 scratch = aside_path(paths.scratch / version)
                 result = shuffle(
                     cache, list(used), repeats, folder, scratch=scratch, config=config, workers=pool, on_progress=on_progress

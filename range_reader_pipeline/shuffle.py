@@ -8,6 +8,7 @@ dropped is decided elsewhere and applied on the way.
 """
 
 import hashlib
+import heapq
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -168,13 +169,13 @@ def _run_tasks(
     """Group the entries into runs of one size, as many for each worker. How they are grouped leaves no trace in the shards."""
     counts = [cache.counts(content) for content in contents]
     num_reads = [0 if found is None else found.encoding.num_reads for found in counts]
-    total = max(1, sum(num_reads))
-    num_groups = num_workers * -(-total // (num_workers * RUN_READS))
+    num_groups = num_workers * max(1, -(-sum(num_reads) // (num_workers * RUN_READS)))
     groups: list[list[str]] = [[] for _ in range(num_groups)]
-    before = 0
-    for content, count in zip(contents, num_reads, strict=True):
-        groups[min((before + count // 2) * num_groups // total, num_groups - 1)].append(content)
-        before += count
+    filled = [(0, index) for index in range(num_groups)]  # a heap: the emptiest takes the largest that is left
+    for count, content in sorted(zip(num_reads, contents, strict=True), reverse=True):
+        before, index = heapq.heappop(filled)
+        groups[index].append(content)
+        heapq.heappush(filled, (before + count, index))
     return [
         RunTask(
             cache=cache,

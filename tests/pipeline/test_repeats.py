@@ -3,7 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from range_reader_pipeline.repeats import find_repeats
+import pytest
+
+from range_reader_pipeline.reads_cache import CorruptCacheError
+from range_reader_pipeline.repeats import EarlyIds, find_repeats
 from tests.core.hands import random_hands
 from tests.pipeline.encoded import cache_of
 
@@ -44,3 +47,33 @@ def test_nothing_repeated_drops_nothing(tmp_path: Path) -> None:
     repeats = find_repeats(cache, list(hashes.values()))
     assert (repeats.num_repeats, repeats.num_conflicts, repeats.repeat_rows) == (0, 0, {})
     assert find_repeats(cache, []).num_repeats == 0
+
+
+def test_ids_that_were_read_early_decide_the_same(tmp_path: Path) -> None:
+    """They are read while workers encode, some of them or all, and must not change what is dropped."""
+    hands = random_hands(1, 12)
+    cache, hashes = cache_of(tmp_path, {"a.ohh": hands[:8], "b.ohh": hands[4:], "c.ohh": hands[2:10]})
+    contents = list(hashes.values())
+    late = find_repeats(cache, contents)
+    for num_early in (1, 3):
+        early = EarlyIds()
+        for content in contents[:num_early]:
+            early.read(cache, content)
+        found = find_repeats(cache, contents, early)
+        assert found.num_repeats == late.num_repeats == 12
+        assert all(found.dropped_rows(content).tolist() == late.dropped_rows(content).tolist() for content in contents)
+
+
+def test_an_entry_damaged_when_read_early_is_told_when_it_is_needed(tmp_path: Path) -> None:
+    """There it is encoded again; earlier nobody could."""
+    cache, hashes = cache_of(tmp_path, {"a.ohh": random_hands(1, 8)})
+    (content,) = hashes.values()
+    path = cache.path(content)
+    sound = path.read_bytes()
+    path.write_bytes(sound[:500] + bytes(200) + sound[700:])
+    early = EarlyIds()
+    early.read(cache, content)
+    with pytest.raises(CorruptCacheError):
+        find_repeats(cache, [content], early)
+    path.write_bytes(sound)
+    assert find_repeats(cache, [content], early).num_repeats == 0

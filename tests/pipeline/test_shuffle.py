@@ -1,8 +1,9 @@
 """The shuffle: the same bytes whatever the order, the workers or the runs, every read once, and where its key says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from range_reader_pipeline.reads_cache import CorruptCacheError, ReadsCache
 from range_reader_pipeline.repeats import find_repeats
 from range_reader_pipeline.shards import load_split
 from range_reader_pipeline.shuffle import ShuffleConfig, ShuffleResult, num_shards, shuffle
-from range_reader_pipeline.workers import workers
+from range_reader_pipeline.workers import Workers, workers
 from tests.core.hands import random_hands, shown_cards_only
 from tests.core.ohh_hands import write_ohh
 from tests.pipeline.encoded import cache_of, folder_bytes, task_of
@@ -164,6 +165,38 @@ def test_a_damaged_entry_stops_the_shuffle_even_from_a_worker(tmp_path: Path, mo
         run_shuffle(cache, list(hashes.values()), tmp_path / "data", num_workers=2)
     assert caught.value.content == hashes["b.ohh"]
     assert not (tmp_path / "data.tmp").exists()
+
+
+class NotingWorkers(Workers):
+    """Does everything here, as one would, and notes what it was given."""
+
+    def __init__(self, count: int) -> None:
+        """Pretend to be so many."""
+        super().__init__(count)
+        self.given: list[Sequence[Any]] = []
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], on_done: Any = None) -> list[Any]:
+        """Return the results."""
+        self.given.append(tasks)
+        return [function(task) for task in tasks]
+
+
+def test_runs_are_of_one_size_whatever_the_files(tmp_path: Path) -> None:
+    """Two workers are as fast as the one that has more to do."""
+    hands = random_hands(1, 96)
+    sizes = (40, 24, 8, 8, 8, 8)
+    ends = np.cumsum(sizes).tolist()
+    cache, hashes = cache_of(tmp_path, {f"{end}.ohh": hands[end - size : end] for end, size in zip(ends, sizes, strict=True)})
+    contents = list(hashes.values())
+    pool = NotingWorkers(2)
+    repeats = find_repeats(cache, contents)
+    shuffle(cache, contents, repeats, tmp_path / "data", scratch=tmp_path / "tmp", config=CONFIG, workers=pool)
+    run_tasks = pool.given[0]
+    assert sorted(content for task in run_tasks for content in task.contents) == sorted(contents)
+    counts = {content: cache.counts(content) for content in contents}
+    num_reads = [sum(found.encoding.num_reads for content in task.contents if (found := counts[content])) for task in run_tasks]
+    assert len(num_reads) == 2
+    assert max(num_reads) < 1.2 * min(num_reads)
 
 
 def test_shard_counts_are_powers_of_two() -> None:
