@@ -15,7 +15,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Final, TypeVar
@@ -97,7 +97,7 @@ def workers(count: int) -> Iterator[Workers]:
         msg = f"expected at least one worker, got {count}"
         raise ValueError(msg)
     pool = Workers(count)
-    with freed_memory_kept():
+    with freed_memory_kept() if count == 1 else nullcontext():
         try:
             yield pool
         finally:
