@@ -19,7 +19,7 @@ from range_reader_core.ohh_draft import Draft, draft, hand_id_of
 from range_reader_core.ohh_lenient import decode_lenient
 from range_reader_core.ohh_plain import read_plain
 from range_reader_core.ohh_records import BufferedBytes, Lines, Record, iter_parts, iter_records, rescan
-from range_reader_core.ohh_rejects import Reject, RejectError, RejectReason, excerpt
+from range_reader_core.ohh_rejects import MAX_HAND_ID, MAX_MESSAGE, Reject, RejectError, RejectReason, excerpt
 from range_reader_core.ohh_schema import OhhHand, decode_exact
 from range_reader_core.ohh_settle import settle
 from range_reader_core.skeletons import NamedSkeletons
@@ -246,7 +246,10 @@ def _settle(record: Record, read: Draft, mode: AmountMode, file_name: str) -> Ca
 
 def _reject(record: Record, error: RejectError, hand_id: str, file_name: str) -> Reject:
     text = excerpt(record.data)
-    return Reject(source=file_name, line=record.line, hand_id=hand_id, reason=error.reason, message=str(error), text=text)
+    message = str(error).encode("utf-8", "backslashreplace").decode()[:MAX_MESSAGE]
+    return Reject(
+        source=file_name, line=record.line, hand_id=hand_id[:MAX_HAND_ID], reason=error.reason, message=message, text=text
+    )
 
 
 _MONEY_REASONS: Final = frozenset({RejectReason.ILLEGAL_ACTION, RejectReason.OVERSPEND, RejectReason.POT_MISMATCH})

@@ -223,12 +223,14 @@ def _objects(fields: Json, name: str, *, is_required: bool = True) -> list[Json]
 def _text(value: Any, what: str = "a text") -> str:
     if isinstance(value, bool | float | list | dict):
         raise RejectError(RejectReason.TYPE, f"expected {what}, got {str(value)[:40]!r}")
-    return "" if value is None else str(value)
+    # A writer that cuts a text in the middle of an emoji leaves half of it, which no UTF-8 can hold.
+    return "" if value is None else str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _whole(value: Any, what: str) -> int:
     number = float(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else value
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number != int(number):
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not -math.inf < number < math.inf or number != int(number):  # isfinite would overflow
         raise RejectError(RejectReason.TYPE, f"expected {what} to be a whole number, got {str(value)[:40]!r}")
     return int(number)
 

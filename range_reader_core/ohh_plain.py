@@ -20,6 +20,8 @@ from range_reader_core.cards import COMBO_CARDS, NUM_CARDS
 from range_reader_core.hand import EventKind
 from range_reader_core.ohh_actions import Code
 from range_reader_core.ohh_records import Lines
+from range_reader_core.ohh_rejects import MAX_HAND_ID
+from range_reader_core.ohh_settle import MIN_BIG_BLIND
 from range_reader_core.ohh_tables import NO_CARDS, STREETS, Bytes, Ints, OhhTables, tables_of
 from range_reader_core.replay import RELATIVE_SLACK
 from range_reader_core.replay_arrays import Steps, play_plain
@@ -60,8 +62,8 @@ class _Drawn:
         num_hands = len(tables.line_index)
         self.sources, self.source_index = _sources(tables)
         is_known = np.array([source in sources for source in self.sources], dtype=np.bool_)[self.source_index]
-        has_blinds = (tables.blinds[:, 0] > 0.0) & (tables.blinds[:, 1] > 0.0)
-        self.is_plain = tables.is_game & is_known & has_blinds
+        has_blinds = (tables.blinds[:, 0] > 0.0) & (tables.blinds[:, 1] >= MIN_BIG_BLIND)
+        self.is_plain = tables.is_game & is_known & has_blinds & _have_short_ids(tables, self.sources, self.source_index)
         self.big_blind = np.where(has_blinds, tables.blinds[:, 1], 1.0)
         self._seat()
         self._fill_pots()
@@ -321,6 +323,12 @@ def _sources(tables: OhhTables) -> tuple[tuple[str, ...], Ints]:
     names = [f"{site}/{network}" for site, network in zip(tables.sites, tables.networks, strict=True)]
     index = np.array([sources.setdefault(name, len(sources)) for name in names], dtype=np.int64)
     return tuple(sources), index
+
+
+def _have_short_ids(tables: OhhTables, sources: tuple[str, ...], source_index: Ints) -> Bools:
+    sizes = np.array(list(map(len, sources)), dtype=np.int64)[source_index]
+    is_short: Bools = sizes + np.array(list(map(len, tables.game_numbers)), dtype=np.int64) < MAX_HAND_ID  # and a # between
+    return is_short
 
 
 def _hand_ids(sources: tuple[str, ...], source_index: Ints, game_numbers: list[str]) -> tuple[str, ...]:

@@ -224,6 +224,7 @@ class _Scanner:
         self.is_lost = False  # after damage, already reported: skip to something that surely begins an object
         self.junk = b""  # beginning of the stray bytes since the last object
         self.junk_line = 0
+        self.may_look_again = _MAX_TORN_BYTES  # bytes; grows with what arrives, so that work stays in proportion to it
 
     @property
     def is_idle(self) -> bool:
@@ -235,6 +236,7 @@ class _Scanner:
         if not self.text:
             self.line = line
         self.text += piece
+        self.may_look_again = min(self.may_look_again + _TIMES_LOOKED_AGAIN * len(piece), _TIMES_LOOKED_AGAIN * _MAX_TORN_BYTES)
         yield from self._scan(is_end=False)
         if len(self.text) > MAX_RECORD_BYTES:
             yield Record(self.line, bytes(self.text[:MAX_EXCERPT]), RejectReason.REC_TOO_LARGE)
@@ -306,7 +308,9 @@ class _Scanner:
         """
         yield Record(self.line, bytes(self.text[: min(end, MAX_EXCERPT)]), RejectReason.REC_TRUNCATED)
         hidden = _WRAPPER.search(self.text, 1, end) if end <= _MAX_TORN_BYTES else None
-        self._get_lost(hidden.start() if hidden else end)
+        begin = hidden.start() if hidden and end - hidden.start() <= self.may_look_again else end
+        self.may_look_again -= end - begin
+        self._get_lost(begin)
 
     def _get_lost(self, num_bytes: int) -> None:
         self._drop(num_bytes)
@@ -329,6 +333,7 @@ _LEAST_OBJECT: Final = 4  # {"}}, which the decoder refuses
 _RETURN: Final = ord("\r")
 _OPEN: Final = ord("{")
 _MAX_TORN_BYTES: Final = 256 * 1024  # looking twice at the same bytes has to end somewhere
+_TIMES_LOOKED_AGAIN: Final = 4  # at a byte, on average
 _MIN_LOOKAHEAD: Final = 16  # enough to see whether a brace opens a wrapper
 _QUOTE: Final = ord('"')
 _CLOSE: Final = ord("}")

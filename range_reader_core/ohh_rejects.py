@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Final
 
 MAX_EXCERPT: Final = 200
+MAX_MESSAGE: Final = 300  # characters; a record of megabytes must not come back in the reason for refusing it
+MAX_HAND_ID: Final = 300  # characters; site, network and game number take 60 as a rule
 
 
 class RejectReason(StrEnum):

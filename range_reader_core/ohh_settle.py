@@ -5,16 +5,18 @@ put in, gross or net of the uncalled bet; otherwise the hand is refused with the
 """
 
 import hashlib
-from typing import Final
+from typing import Final, Never
 
 import msgspec
 
 from range_reader_core.cards import format_card
 from range_reader_core.hand import CanonicalHand, Event, unchecked_hand
 from range_reader_core.ohh_draft import Draft
-from range_reader_core.ohh_rejects import RejectError, RejectReason
+from range_reader_core.ohh_rejects import MAX_HAND_ID, RejectError, RejectReason
 from range_reader_core.ohh_tags import HandTag
 from range_reader_core.replay import RELATIVE_SLACK, Played, ReplayError, cent_slack, play, uncalled_chips
+
+MIN_BIG_BLIND: Final = 1e-6  # no currency has less, and stacks counted in it have to fit a float32
 
 
 def settle(built: Draft, steps: list[Event]) -> CanonicalHand:
@@ -23,6 +25,13 @@ def settle(built: Draft, steps: list[Event]) -> CanonicalHand:
     Raises:
         RejectError: the chips do not add up, or no rule allows what happens.
     """
+    numbers = built.seat_numbers
+    if (
+        built.blinds[1] < MIN_BIG_BLIND
+        or len(built.hand_id or built.source) > MAX_HAND_ID
+        or not -_MOST <= numbers[0] <= numbers[-1] <= _MOST
+    ):
+        _refuse_extremes(built)
     played = play_steps(built, steps)
     collected = tuple(built.collected)
     tags = built.tags
@@ -90,6 +99,18 @@ def play_steps(built: Draft, steps: list[Event]) -> Played:
     return _play_within(built, steps, cents)
 
 
+def _refuse_extremes(built: Draft) -> Never:
+    """Refuse what cannot be stored or divided by."""
+    if built.blinds[1] < MIN_BIG_BLIND:
+        raise RejectError(RejectReason.NO_BLINDS, f"expected a big blind of at least {MIN_BIG_BLIND}, got {built.blinds[1]}")
+    name = built.hand_id or built.source
+    if len(name) > MAX_HAND_ID:
+        msg = f"expected site, network and game number of at most {MAX_HAND_ID} characters, got {len(name)}"
+        raise RejectError(RejectReason.TYPE, msg)
+    raise RejectError(RejectReason.SEATS, f"expected seat numbers of less than 64 bits, got {built.seat_numbers}")
+
+
+_MOST: Final = (1 << 63) - 1  # for a seat number
 _pack = msgspec.msgpack.Encoder().encode
 _NO_TAGS: Final[frozenset[str]] = frozenset()
 

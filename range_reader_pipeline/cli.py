@@ -5,7 +5,6 @@ for work that failed, 130 after Ctrl-C. Heavy libraries are imported by the comm
 """
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from range_reader_pipeline.paths import HomePaths
 
 INTERRUPTED: Final = 130
-MAX_REJECTS_SHOWN: Final = 20
 
 
 class HandsToDeal(click.IntRange):
@@ -262,18 +260,19 @@ def ingest(files: tuple[Path, ...]) -> None:
         for path in files:
             found = contents(path)
             is_any_empty |= not found.num_hands
-            click.echo(f"{path}: {counted(found.num_hands, 'hand')}, {len(found.rejects):,} refused")
+            num_refused = sum(count for reason, count in found.num_by_code.items() if not reason.is_file_level)
+            click.echo(f"{path}: {counted(found.num_hands, 'hand')}, {num_refused:,} refused")
             if found.problem:
                 click.echo(f"  {found.problem}")
-            elif not found.num_hands and not found.rejects:
+            elif not found.num_hands and not found.num_by_code:
                 click.echo(f"  nothing in it: {path.stat().st_size} bytes without a single record")
-            for reason, count in Counter(reject.reason for reject in found.rejects).most_common():
+            for reason, count in sorted(found.num_by_code.items(), key=lambda item: -item[1]):
                 click.echo(f"  {reason:<16} {count:>7}")
-            for reject in found.rejects[:MAX_REJECTS_SHOWN]:
+            for reject in found.first_rejects:
                 where = f"line {reject.line}" if reject.line else "file"
                 click.echo(f"  {where:<10} {reject.reason}: {reject.message}")
-            if len(found.rejects) > MAX_REJECTS_SHOWN:
-                click.echo(f"  and {len(found.rejects) - MAX_REJECTS_SHOWN} more")
+            if num_more := sum(found.num_by_code.values()) - len(found.first_rejects):
+                click.echo(f"  and {num_more:,} more")
     if is_any_empty:
         sys.exit(1)
 

@@ -1,14 +1,18 @@
 """Single hands and refused records of a file, for looking at: nothing here writes."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from range_reader_core.hand import CanonicalHand
-from range_reader_core.ohh_rejects import Reject
+from range_reader_core.ohh_rejects import Reject, RejectReason
 from range_reader_core.wording import counted
 from range_reader_pipeline.notations import parse_hands
 from range_reader_pipeline.streams import HashingReader, PlainStream
+
+MAX_REJECTS: Final = 20  # kept of a file, which may hold millions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +20,8 @@ class FileContents:
     """What one file of hand histories holds."""
 
     num_hands: int
-    rejects: tuple[Reject, ...]
+    num_by_code: dict[RejectReason, int]  # refusals of records, and of the file
+    first_rejects: tuple[Reject, ...]  # at most ``MAX_REJECTS``
     problem: str | None  # why the file ended early
 
 
@@ -72,14 +77,17 @@ def contents(path: Path) -> FileContents:
         OSError: the file cannot be read.
     """
     num_hands = 0
+    num_by_code: Counter[RejectReason] = Counter()
     rejects: list[Reject] = []
     problem = None
     try:
         for parsed in parse_file(path):
             if isinstance(parsed, Reject):
-                rejects.append(parsed)
+                num_by_code[parsed.reason] += 1
+                if len(rejects) < MAX_REJECTS:
+                    rejects.append(parsed)
             else:
                 num_hands += 1
     except ValueError as error:
         problem = str(error)
-    return FileContents(num_hands=num_hands, rejects=tuple(rejects), problem=problem)
+    return FileContents(num_hands=num_hands, num_by_code=num_by_code, first_rejects=tuple(rejects), problem=problem)

@@ -338,3 +338,50 @@ def test_golden_hands_read_alike() -> None:
     lines = [compact(json.loads(text)) for text in texts]
     seen, _, _ = read_both_ways(file_of(lines))
     assert seen.num_hands == len(PROLOGUE) + len(lines) > len(PROLOGUE) + 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (b'"seat":3', b'"seat":18446744073709551616', "SEATS"),
+        (b'"seat":1', b'"seat":-9223372036854775809', "SEATS"),
+        (b'"seat":3', b'"seat":1' + b"0" * 400, "SEATS"),
+        (b'"seat":3', b'"seat":1e300', "SEATS"),
+        (b'"id":2', b'"id":1' + b"0" * 400, "PLAYERS"),
+        (b'"dealer_seat":1', b'"dealer_seat":1e400', "TYPE"),
+        (b'"big_blind_amount":2.0', b'"big_blind_amount":5e-324', "NO_BLINDS"),
+        (b'"big_blind_amount":2.0', b'"big_blind_amount":0.0000009', "NO_BLINDS"),
+        (b'"game_number":"1"', b'"game_number":"' + b"9" * 300 + b'"', "TYPE"),
+        (b'"site_name":"site"', b'"site_name":"' + b"s" * 300 + b'"', "TYPE"),
+        (b'"action":"Fold","amount":0.0', b'"action":"\\ud83d","amount":-1', "BAD_NUMBER"),
+        (b'"street":"Flop"', b'"street":"' + b"F" * 100_000 + b'"', "STREET"),
+    ],
+)
+def test_extremes_cost_their_own_record_and_can_be_stored(old: bytes, new: bytes, code: str) -> None:
+    """Numbers beyond 64 bits, halves of an emoji and names of megabytes ended the ingestion of a whole folder."""
+    good = line(CLEAR, game_number="1")
+    assert old in good
+    seen, refused, num_fast = read_both_ways(file_of([good, good.replace(old, new, 1), good]))
+    assert [reject.reason for reject in refused] == [code]
+    assert len(refused[0].message.encode()) <= 400
+    assert len(refused[0].hand_id) <= 300
+    assert seen.num_hands == len(PROLOGUE) + 2
+    assert num_fast >= 1
+
+
+def test_names_that_no_utf8_can_hold_are_kept_as_escapes() -> None:
+    """A writer that cuts a text in the middle of an emoji means a name all the same, and ids are hashed and stored."""
+    good = line(CLEAR, game_number="1")
+    names = [b'"a\\ud83d"', b'"a\\ude00"', b'"\\ud83d\\ude00"']
+    seen, refused, _ = read_both_ways(file_of([good.replace(b'"1"', name, 1) for name in names]))
+    assert not refused
+    assert seen.hand_ids[-3:] == ("site/network#a\\ud83d", "site/network#a\\ude00", "site/network#\U0001f600")
+
+
+@pytest.mark.parametrize("big_blind", [b"0.000001", b"1e-6"])
+def test_stacks_in_big_blinds_stay_finite(big_blind: bytes) -> None:
+    """An infinite input makes every number of a training batch meaningless."""
+    good = line(CLEAR, game_number="1").replace(b'"starting_stack":200.0', b'"starting_stack":1000000000000000.0')
+    seen, refused, _ = read_both_ways(file_of([good.replace(b'"big_blind_amount":2.0', b'"big_blind_amount":' + big_blind)]))
+    assert not refused
+    assert np.isfinite(seen.skeletons.values).all()

@@ -200,6 +200,16 @@ def test_ingest_fails_where_no_hand_can_be_read(tmp_path: Path, hand_file: Path)
     assert f"{other}: 0 hands" in result.output
 
 
+def test_ingest_counts_records_of_which_it_keeps_few(tmp_path: Path) -> None:
+    """Prevents memory that grows with what is refused, and a verdict on the file that is counted as a record."""
+    (tmp_path / "other.json").write_text('{"ots": {}}\n' * 1234)
+    result = _call("ingest", tmp_path / "other.json")
+    assert result.exit_code == 1
+    assert result.output.startswith(f"{tmp_path / 'other.json'}: 0 hands, 1,234 refused")
+    assert result.output.count("line ") == 20
+    assert result.output.endswith("  and 1,215 more\n")
+
+
 def test_ingest_says_of_an_empty_file_that_it_is_empty(tmp_path: Path) -> None:
     """Nothing read and nothing refused is no answer."""
     (tmp_path / "empty.json").write_text("[]\n")
