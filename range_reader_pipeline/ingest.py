@@ -22,7 +22,7 @@ from range_reader_pipeline.reads_cache import EntryWriter, FileCounts, ReadsCach
 from range_reader_pipeline.streams import HashingReader, PlainStream
 from range_reader_pipeline.workers import Workers
 
-CACHE_VERSION: Final = "3"  # of the layout of an entry: raise it when the same hands would be stored differently
+CACHE_VERSION: Final = "4"  # raise it when a file would be stored differently: the layout, or which hands an entry holds
 CHUNK_HANDS: Final = 2_000
 CHUNK_REJECTS: Final = 2_000
 OTHER_GAMES: Final = frozenset(

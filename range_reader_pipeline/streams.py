@@ -2,15 +2,19 @@
 
 Decompression is bounded: fixed buffers, zstd's default limit on its window, and a limit on how much a file may blow up, since
 a few kilobytes can hold terabytes of zeros. A compressed file that is damaged, cut off or a bomb simply ends where it breaks, with
-everything before it delivered, and says so in ``problem``; a reader in between need not know. (Arrow decompresses, because
-python-zstandard's reader takes a cut-off frame for the end.) What the bytes mean is the parser's business.
+everything before it delivered, and says so in ``problem``; a reader in between need not know. Python's gzip reads gzip, which also
+bears the zeros that tapes and some writers fill a file up with. Arrow reads zstd, because python-zstandard's reader takes a cut-off
+frame for the end. What the bytes mean is the parser's business.
 """
 
 import errno
+import gzip
 import hashlib
 import io
 import os
 import stat
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -101,7 +105,7 @@ class _Decompressed(io.RawIOBase):
     def __init__(self, source: HashingReader, codec: str, max_ratio: float) -> None:
         self.problem: str | None = None
         self._source = source
-        self._inner = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), codec)
+        self._read = _gzip_read(source) if codec == "gzip" else _arrow_read(source, codec)
         self._max_ratio = max_ratio
         self._num_bytes = 0
 
@@ -112,15 +116,26 @@ class _Decompressed(io.RawIOBase):
         if self.problem is not None:
             return 0
         try:
-            count = int(self._inner.readinto(memoryview(buffer)[:STEP_BYTES]))
-        except OSError as error:
-            if error.errno is not None:  # the disk's own error, not the decompressor's
+            data = self._read(min(STEP_BYTES, len(buffer)))
+        except (OSError, EOFError, zlib.error) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the disk's own error, not the decompressor's
                 raise
             hint = "" if self._num_bytes else "; is it compressed as its suffix says?"
             self.problem = f"the compressed stream breaks off or is damaged after about {self._num_bytes} bytes ({error}){hint}"
             return 0
+        count = len(data)
+        buffer[:count] = data
         self._num_bytes += count
         if self._num_bytes > FREE_BYTES and self._num_bytes > self._max_ratio * self._source.num_bytes:
             self.problem = f"{self._source.num_bytes} compressed bytes hold {self._num_bytes} and more: over {self._max_ratio} to 1"
             return 0
         return count
+
+
+def _gzip_read(source: HashingReader) -> Callable[[int], bytes]:
+    # One read of the stream at a time: asked for more, the library loses what it had when the stream breaks.
+    return gzip.GzipFile(fileobj=source, mode="rb").read1
+
+
+def _arrow_read(source: HashingReader, codec: str) -> Callable[[int], bytes]:
+    return pa.CompressedInputStream(pa.PythonFile(source, mode="r"), codec).read  # type: ignore[no-any-return]

@@ -78,6 +78,23 @@ def test_junk_behind_or_instead_of_an_archive_is_a_problem(tmp_path: Path, name:
     assert read(tmp_path / name)[1] is not None
 
 
+@pytest.mark.parametrize("padding", [1, 512, 300_000])
+def test_zeros_behind_a_gzip_archive_are_nothing(tmp_path: Path, padding: int) -> None:
+    """Tapes, and programs that write in blocks, fill the last one up; `gunzip` takes that for whole, and so must this."""
+    (tmp_path / "a.ohh.gz").write_bytes(gzip.compress(LINES) + bytes(padding))
+    assert read(tmp_path / "a.ohh.gz")[:2] == (LINES, None)
+
+
+def test_what_stands_before_damage_in_gzip_is_all_delivered(tmp_path: Path) -> None:
+    """Junk behind an archive, or a wrong sum at its end, says that something is off, not that the hands before it are not there."""
+    packed = gzip.compress(LINES)
+    for damaged in (packed + b"junk behind it", packed[:-8] + bytes(8)):
+        (tmp_path / "a.ohh.gz").write_bytes(damaged)
+        data, problem, _ = read(tmp_path / "a.ohh.gz")
+        assert data == LINES
+        assert problem is not None
+
+
 @pytest.mark.parametrize(("name", "pack"), PACKERS[1:])
 def test_a_bomb_ends_at_the_limit_in_little_memory(
     tmp_path: Path, name: str, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
