@@ -123,7 +123,7 @@ def process_tree(root: int) -> Iterator[tuple[float, bool]]:
         except (FileNotFoundError, ProcessLookupError):  # it has ended
             continue
         pss_kb = sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-        yield pss_kb * 1024 / 1e6, any(name in command for name in ("execute_run", "examination", "spawn_main", "worker_process"))
+        yield pss_kb * 1024 / 1e6, any(name in command for name in ("execute_run", "examination", "spawn_main", "forkserver"))
 
 
 def _parents() -> Iterator[tuple[int, int]]:

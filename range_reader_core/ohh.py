@@ -23,6 +23,7 @@ from range_reader_core.ohh_rejects import MAX_HAND_ID, MAX_MESSAGE, Reject, Reje
 from range_reader_core.ohh_schema import OhhHand, decode_exact
 from range_reader_core.ohh_settle import settle
 from range_reader_core.skeletons import NamedSkeletons
+from range_reader_core.wording import writable
 
 BATCH_RECORDS: Final = 16
 MAX_WAITING: Final = 256  # hands read ahead before a source's reading of amounts is settled
@@ -246,7 +247,7 @@ def _settle(record: Record, read: Draft, mode: AmountMode, file_name: str) -> Ca
 
 def _reject(record: Record, error: RejectError, hand_id: str, file_name: str) -> Reject:
     text = excerpt(record.data)
-    message = str(error).encode("utf-8", "backslashreplace").decode()[:MAX_MESSAGE]
+    message = writable(str(error))[:MAX_MESSAGE]
     return Reject(
         source=file_name, line=record.line, hand_id=hand_id[:MAX_HAND_ID], reason=error.reason, message=message, text=text
     )

@@ -15,6 +15,7 @@ from range_reader_core.ohh_cards import card_names
 from range_reader_core.ohh_rejects import RejectError, RejectReason
 from range_reader_core.ohh_schema import MAX_CHIPS, OhhAction, OhhBetLimit, OhhHand, OhhPlayer, OhhPot, OhhRound, OhhWin
 from range_reader_core.ohh_tags import HandTag
+from range_reader_core.wording import writable
 
 Json = dict[str, Any]
 
@@ -224,7 +225,7 @@ def _text(value: Any, what: str = "a text") -> str:
     if isinstance(value, bool | float | list | dict):
         raise RejectError(RejectReason.TYPE, f"expected {what}, got {str(value)[:40]!r}")
     # A writer that cuts a text in the middle of an emoji leaves half of it, which no UTF-8 can hold.
-    return "" if value is None else str(value).encode("utf-8", "backslashreplace").decode()
+    return "" if value is None else writable(str(value))
 
 
 def _whole(value: Any, what: str) -> int:

@@ -1,4 +1,4 @@
-"""Numbers in sentences, for tables and log lines that people read."""
+"""Numbers and texts in sentences, for tables and log lines that people read."""
 
 from collections.abc import Sequence
 
@@ -21,3 +21,8 @@ def byte_count(number: int) -> str:
         if number >= unit:
             return f"{number / unit:.1f} {name}"
     return f"{number / 1e3:.1f} kB"
+
+
+def writable(text: str) -> str:
+    """Return a text as UTF-8 can hold it: half of a surrogate pair becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from range_reader_core.wording import writable
 from range_reader_pipeline.storage import read_json, written_aside
 from range_reader_pipeline.suffixes import content_suffix, reading_of
 
@@ -317,4 +318,4 @@ def _hashed(folder: Path, entry: FileEntry) -> FileEntry:
 def _relative(path: str | Path, root: Path) -> str:
     # Cut off as text: pathlib takes 20 times as long. A root of "/" ends in the separator already.
     name = str(path)[len(str(root).rstrip(os.sep)) + 1 :]
-    return name.replace(os.sep, "/").encode("utf-8", "backslashreplace").decode()
+    return writable(name.replace(os.sep, "/"))

@@ -206,7 +206,6 @@ def _fetch_all(
                         saved_s = now_s
             finally:
                 stop.set()
-                _save_index(paths, index)
     finally:  # what came through while the others were stopped is kept as well
         for future in [future for future in running if future.done()]:
             settle(future)

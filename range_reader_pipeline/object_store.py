@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from range_reader_core.wording import writable
 from range_reader_pipeline.catalogue import FileEntry, FileStatus
 from range_reader_pipeline.suffixes import content_suffix
 
@@ -183,7 +184,7 @@ def _sorted_out(url: str, root: str, found: Mapping[str, Mapping[str, Any]]) -> 
         if content_suffix(name) is None:
             num_ignored += 1
         elif verdict is not None:
-            text = name.encode("utf-8", "backslashreplace").decode()
+            text = writable(name)
             refused.append(FileEntry(name=text, status=verdict[0], reason=verdict[1]))
         elif any(part.startswith(".") for part in name.split("/")):
             num_ignored += 1
